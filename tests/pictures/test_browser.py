@@ -16,9 +16,7 @@ from typing import Any
 
 import pytest
 
-from ibdissect.pictures.page import page
-from ibdissect.pipeline.check import CheckOptions
-from ibdissect.rules import load
+from tests import commands
 from tests.report.pages import Page
 
 pytest.importorskip("jinja2")
@@ -82,8 +80,14 @@ def site() -> Iterator[Site]:
     made.server.server_close()
 
 
+def written(*paths: Path) -> str:
+    """The page that `report` writes about captures."""
+    page: str = commands.run("report", *map(str, paths), text=True).stdout
+    return page
+
+
 def test_the_page_in_a_browser(site: Site, repo: Path, tmp_path: Path) -> None:
-    text, _ = page([str(repo / "captures/pkey-lab.pcap")], CheckOptions(rules=load(), max_findings=None))
+    text = written(repo / "captures/pkey-lab.pcap")
     dom, console = site.shown(tmp_path / "profile", text)
     assert console == [] and site.asked == ["/page.html"]
     found = Page(re.sub(r"<!--.*?-->", "", re.sub(r"<(\w+)([^>]*)></\1>", r"<\1\2></\1>", dom)))
@@ -104,7 +108,7 @@ def test_everybody_can_read_the_page(site: Site, repo: Path, tmp_path: Path, sch
     """axe-core finds nothing: contrast, names of controls, headings, tables."""
     pytest.importorskip("axe_core_python")
     axe = resources.files("axe_core_python").joinpath("axe.min.js").read_text("utf-8")
-    text, _ = page([str(repo / "captures/pkey-lab.pcap")], CheckOptions(rules=load(), max_findings=None))
+    text = written(repo / "captures/pkey-lab.pcap")
     ask = "axe.run().then(found => document.title = JSON.stringify([found.passes.length, found.violations]))"
     options = ("--virtual-time-budget=20000", f"--blink-settings=preferredColorScheme={int(scheme == 'light')}")
     passes, violations = site.answer(tmp_path / "profile", text, f"{axe};{ask}", *options)
@@ -113,8 +117,7 @@ def test_everybody_can_read_the_page(site: Site, repo: Path, tmp_path: Path, sch
 
 def test_a_phone_shows_the_whole_width_and_sorts(site: Site, repo: Path, tmp_path: Path) -> None:
     """What does not fit scrolls by itself; the heads of the findings become a line of buttons."""
-    captures = [str(repo / "captures" / name) for name in ("pkey-lab.pcap", "rxe-nak-bad-rkey.pcap")]
-    text, _ = page(captures, CheckOptions(rules=load(), max_findings=None))
+    text = written(*(repo / "captures" / name for name in ("pkey-lab.pcap", "rxe-nak-bad-rkey.pcap")))
     # Chromium's own windows are not that narrow.
     frame = f'<title></title><iframe width="390" height="800" scrolling="no" srcdoc="{escape(text)}"></iframe></body>'
     ask = """onload = () => {

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from ibdissect.pictures.conversations import conversations, requests, troubled
-from ibdissect.screen_model.conversations import trouble
+from tests import shown
 from tests.screen_model import made
 
 from .looks import portrait
@@ -13,29 +13,28 @@ from .looks import portrait
 
 def test_latency_of_a_clean_conversation(repo: Path) -> None:
     with portrait(repo / "captures/rxe-rping.pcap") as found:
-        (talk,), more = conversations(found)
-    assert more == 0 and not trouble(talk.one) and talk.one.counted
-    assert talk.near.endswith("QP 0x000011") or talk.far.endswith("QP 0x000011")
-    assert all(talk.times) and talk.nanoseconds == sorted(talk.nanoseconds) and talk.nanoseconds[0] > 0
-    assert len(talk.spark.split()) == 64
+        (talk,) = shown.report(found)["conversations"]
+    assert talk["to"].endswith("QP 0x000011") and [talk[what] for what in ("repeated", "missing", "NAK", "RNR")] == ["0"] * 4
+    assert [talk[what] for what in ("median", "99 %", "longest")] == ["304 µs", "3.02 ms", "3.02 ms"]
+    assert len(re.findall(r"[\d.]+,[\d.]+", talk["over time"])) == 64
     messages = found.model.answers.messages
     assert messages is not None
     columns = messages.columns()
     known = columns.latency_ns[(columns.place >= 0) & (columns.latency_ns >= 0)]
-    times = talk.one.times
+    times = found.shot.conversations[0].times
     assert times is not None and (times.count, times.least, times.most) == (len(known), known.min(), known.max())
 
 
 def test_the_worst_comes_first(tmp_path: Path) -> None:
     with portrait(made.capture(tmp_path)) as found:
-        numbers = [trouble(talk.one) for talk in conversations(found)[0]]
-        worst = troubled(found.shot.conversations)
-    assert numbers == sorted(numbers, reverse=True) and numbers[0] > numbers[-1] == 0
-    assert [trouble(one) for one in worst] == [number for number in numbers if number]
+        tables = shown.report(found)
+    lost = [sum(shown.number(talk[what]) for what in ("repeated", "missing", "NAK", "RNR")) for talk in tables["conversations"]]
+    assert lost == sorted(lost, reverse=True) and lost[:3] == [7, 2, 0]
 
 
 def test_requests_of_management(repo: Path) -> None:
     with portrait(repo / "captures/opensm-first-sweep.pcap") as found:
-        (sweep,), more = requests(found)
-    assert more == 0 and sweep.one.answered and not sweep.one.unanswered
-    assert (sweep.near, sweep.far) == ("LID 65535", "directed routes") and all(sweep.times)
+        tables = shown.report(found)
+    (sweep,) = tables["requests"]
+    assert (sweep["requester"], sweep["responder"]) == ("LID 65535", "directed routes")
+    assert (sweep["answered"], sweep["unanswered"]) == ("47", "0") and all(sweep[what] for what in ("median", "99 %", "longest"))

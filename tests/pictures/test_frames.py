@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from ibdissect.lint.finding import Span
-from ibdissect.pictures.frames import chosen, decoded
+from ibdissect.pictures.frames import decoded
+from ibdissect.pictures.page import pictures
 from tests import test_secrets
-from tests.craft import LINK_INFINIBAND
+from tests.craft import LINK_INFINIBAND, erf_pcap, rc, smp
 from tests.fuzz.container import pcapng
 from tests.report.test_formats import finding
 
@@ -26,10 +27,16 @@ def test_the_bytes_of_a_finding_are_marked(repo: Path) -> None:
         assert " ".join(text for _, runs in frame.rows for text, _ in runs).replace(" ", "") == lab.model.tree(33).data.hex()
 
 
-def test_the_first_findings_of_each_rule_are_chosen() -> None:
-    found = [finding("A", frame=0), *(finding("A", frame=i) for i in range(1, 10)), finding("B", frame=4)]
-    assert [(one.code, one.frame) for one in chosen(found, 99)] == [("A", 1), ("A", 2), ("A", 3), ("B", 4)]
-    assert len(chosen(found, 2)) == 2
+def test_the_first_findings_of_each_rule_are_decoded(tmp_path: Path) -> None:
+    path = tmp_path / "x.pcap"
+    bad = [smp(1, 0x10, modifier=9, slid=3, dlid=6 + n) for n in range(9)]
+    path.write_bytes(erf_pcap([*bad, *[rc(0x04, bytes(8), bth={"psn": 7})] * 2]))
+    with portrait(path) as found:
+        findings, detailed = found.report.findings, pictures(found, 1, 99).details
+        assert [one.code for one in findings].count("AM001") == 9
+        shown = [f"{one.code} {one.frame}" for one in findings if id(one) in detailed]
+        assert shown == ["AM001 1", "AM001 2", "AM001 3", "RC002 11"]
+        assert len(pictures(found, 1, 2).details) == 2
 
 
 @pytest.mark.slow

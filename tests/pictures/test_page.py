@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from ibdissect.pictures import page as made_page
-from ibdissect.pictures.page import earlier, page, pictures
-from ibdissect.pipeline.check import CheckOptions, check
-from ibdissect.report import Run, render
-from ibdissect.rules import load
+from ibdissect.pictures.page import pictures
 from tests import test_hostile
+from tests.commands import run
 from tests.report.pages import Page, safe
 from tests.screen_model import made
 
@@ -21,11 +19,10 @@ from .looks import portrait
 pytest.importorskip("jinja2")
 
 
-def shown(*paths: Path | str, before: str | None = None) -> Page:
-    options = CheckOptions(rules=load(), max_findings=None)
-    text, reports = page([str(path) for path in paths], options, earlier(before, options) if before is not None else None)
-    assert len(reports) == len(paths)
-    return safe(text)
+def shown(*paths: Path | str, before: str | None = None, here: bool = False) -> Page:
+    """The page that `report` writes; `here`: in a fork of this process."""
+    done = run("report", *map(str, paths), *(["--compare", before] if before is not None else []), text=True, here=here)
+    return safe(done.stdout)
 
 
 @pytest.mark.slow
@@ -50,7 +47,7 @@ def test_what_failed_stands_on_top_with_its_proofs(repo: Path) -> None:
 @pytest.mark.slow
 def test_frames_of_further_stories_lead_to_their_findings(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(made_page, "DECODED", 1)
-    found = shown(repo / "captures/slow-lab.pcap", repo / "captures/rxe-rping.pcap")
+    found = shown(repo / "captures/slow-lab.pcap", repo / "captures/rxe-rping.pcap", here=True)
     assert len(found.all("details", class_="proof")) == 2 and "slow-lab.pcap: 8 connections" in found.text
     assert "frame 82: what decides it" in found.text and "frame 75: where it began" in found.text
     assert len([one for one in found.all("a") if one["href"].startswith("#f0-")]) >= 4
@@ -67,7 +64,7 @@ def test_many_captures_and_a_file_that_is_none(repo: Path, tmp_path: Path) -> No
 @pytest.mark.slow
 def test_pictures_that_would_be_too_big_are_left_out(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(made_page, "PICTURED", 10_000)
-    found = shown(repo / "captures/pkey-lab.pcap", repo / "captures/rxe-nak-bad-rkey.pcap")
+    found = shown(repo / "captures/pkey-lab.pcap", repo / "captures/rxe-nak-bad-rkey.pcap", here=True)
     assert "2 captures have no pictures here" in found.text and "Who may talk to whom" not in found.text
 
 
@@ -75,9 +72,8 @@ def test_pictures_that_would_be_too_big_are_left_out(repo: Path, monkeypatch: py
 def test_hostile_text_stays_text(tmp_path: Path) -> None:
     path = tmp_path / test_hostile.FILE_NAME
     path.write_bytes(test_hostile.capture())
-    text, _ = page([str(path)], CheckOptions(rules=load(), max_findings=None))
-    text.encode()
-    found = safe(text)
+    found = shown(path)
+    text = found.source
     assert text.count("<script") == 1 and {c for c in text if not c.isprintable()} == {"\n"}
     assert "<script>alert(1)</script>" in text.replace("&lt;", "<").replace("&gt;", ">") and "\\u202egpj.exe" in found.text
 
@@ -85,6 +81,7 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
 def test_keys_are_hidden(tmp_path: Path) -> None:
     path = made.capture(tmp_path)
     found = shown(path)
+    assert len(found.all("polygon", class_="packets")) == 1 and "The same as a table" in found.text
     assert "abcdef" not in found.text.replace(" ", "").lower() and "1234567" not in found.text.replace(" ", "")
 
 
@@ -96,7 +93,7 @@ def test_before_and_now(repo: Path, tmp_path: Path) -> None:
     same = shown(part, before=str(part))
     assert "0 new" in same.text and "0 fixed" in same.text and "6 as before" in same.text and not same.all("ul", class_="changes")
     report = tmp_path / "earlier.json"
-    report.write_text(render("json", [check(str(part), CheckOptions(rules=load()))], Run()), encoding="utf-8")
+    report.write_bytes(run("lint", str(part), "--format", "json").stdout)
     assert "0 new" in shown(part, before=str(report)).text
     findings = json.loads(report.read_text(encoding="utf-8"))
     findings["findings"].pop()
@@ -107,6 +104,7 @@ def test_before_and_now(repo: Path, tmp_path: Path) -> None:
 def test_changes_of_the_subnet(repo: Path) -> None:
     found = shown(repo / "captures/pkey-lab.pcap", before=str(repo / "captures/opensm-first-sweep.pcap"))
     assert "Changes in the subnet" in found.text and any(text.strip().startswith("+") for text in found.said)
+    assert len(found.all("span", class_="badge new")) == 6 and "6 new, 1 fixed, 0 as before" in found.text
 
 
 pytest.importorskip("jinja2")

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from itertools import combinations
+from types import SimpleNamespace
+from typing import Any  # boxes of a drawing
 
 import pytest
 
-from ibdissect.pictures.marks import Mark
-from ibdissect.pictures.subnet import Box, SubnetDrawing, drawing, shortened
+from ibdissect.pictures.subnet import drawing, shortened
 from ibdissect.subnet.model import Subnet
 
 from .looks import fat_tree
 
 
-def drawn(subnet: Subnet) -> SubnetDrawing:
+def drawn(subnet: Subnet) -> Any:
     found = drawing(subnet, {})
     assert found is not None
     return found
 
 
-def overlap(one: Box, other: Box) -> bool:
+def overlap(one: Any, other: Any) -> bool:
     return one.x < other.x + other.width and other.x < one.x + one.width and one.y < other.y + other.height and other.y < one.y + one.height
 
 
@@ -50,7 +51,7 @@ def test_few_hosts_have_names_and_many_are_dots() -> None:
 def test_findings_colour_the_node_its_cable_and_the_list() -> None:
     subnet = fat_tree(2, 2, 2)
     port = next(port for port in subnet.ports() if port.node.name == b"leaf1" and port.number == 1)
-    found = drawing(subnet, {port: Mark("warning", 2, 3, {"PM001": None})})
+    found = drawing(subnet, {port: SimpleNamespace(level="warning", rank=2, count=3, codes={"PM001": None}, text="3 findings: PM001")})
     assert found is not None
     assert [box.title for box in found.boxes if box.mark] == ["leaf1, switch, LID 6, 3 findings: PM001"]
     assert [cable.title for cable in found.cables if cable.mark] == ["spine0 port 2 to leaf1 port 1: 3 findings: PM001"]

@@ -16,8 +16,6 @@ from ibdissect.capture.digest import Digest
 from ibdissect.lint.baseline import Baseline, entries_of
 from ibdissect.lint.finding import CaptureReport, Evidence, Finding, Related, Severity, Span
 from ibdissect.report import FORMATS, Run, render, sarif
-from ibdissect.report.lines import full_capture, full_summary
-from ibdissect.report.text import closing_text, statistics_text
 from ibdissect.rules import load
 
 
@@ -61,14 +59,12 @@ def test_a_pipe_says_that_it_was_judged_in_one_pass() -> None:
 
 
 def test_full_text_is_greppable_and_sums_up() -> None:
-    text = full_capture(report(finding()), Run())
+    text = render("full", [report(finding())], Run())
     assert text.splitlines()[0] == "a b.pcap:12: ✖ error AM001 nodedescription-am ×2: modifier 0x00000001"
     assert "frame 12: LID 1 → LID 2" in text and "frame 3 (request)" in text
-    assert full_summary([report(finding())], Run()).endswith("Explain a rule: ibdissect rules AM001\n")
-    assert full_summary([report()], Run()) == "No findings: 43 frames in 1 capture checked with 0 rules.\n"
-    assert "1 unreadable" in closing_text([BROKEN], Run())
-    assert full_capture(BROKEN, Run()) == ""
-    assert statistics_text([report(finding())], {"AM001": "n"}).split() == ["1", "AM001", "n"]
+    assert text.endswith("Explain a rule: ibdissect rules AM001\n")
+    assert render("full", [report(infiniband=43)], Run()) == "No findings: 43 frames in 1 capture checked with 0 rules.\n"
+    assert "1 unreadable" in render("full", [BROKEN], Run()).splitlines()[-1] and "1 unreadable" in render("text", [BROKEN], Run())
 
 
 def test_sarif_names_rule_place_and_fingerprint() -> None:
