@@ -55,10 +55,15 @@ def test_people_read_some_and_programs_all(lab: str, tmp_path: Path) -> None:
     assert (found["captures"][0]["left_out"], found["by_rule"]) == (117, {"AM001": 120}), "what is left out stays counted"
 
 
-def test_a_format_that_shows_the_digest_of_a_file_has_it(lab: str) -> None:
+def test_sarif_has_the_digest_of_the_file_and_the_fingerprint_of_a_baseline(lab: str) -> None:
     data = Path(lab).read_bytes()
-    (found,) = json.loads(lint(lab, "--format", "sarif"))["runs"][0]["artifacts"]
+    known = Path(lab).parent / "known.json"
+    report = json.loads(lint("lab.pcap", "--format", "sarif", cwd=known.parent))["runs"][0]
+    (found,) = report["artifacts"]
     assert (found["length"], found["hashes"]) == (len(data), {"sha-256": hashlib.sha256(data).hexdigest()})
+    lint("lab.pcap", "--write-baseline", "known.json", status=0, cwd=known.parent)
+    (entry,) = (one for one in json.loads(known.read_text()) if "fingerprint" in one)
+    assert {one["partialFingerprints"]["ibdissect/v2"] for one in report["results"]} == {entry["fingerprint"]}
 
 
 @pytest.mark.slow

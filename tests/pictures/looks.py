@@ -11,9 +11,12 @@ from ibdissect.pictures.portrait import Portrait, read
 from ibdissect.pipeline.check import CheckOptions
 from ibdissect.rules import load
 from ibdissect.subnet.model import Subnet
-from ibdissect.subnet.nodes import CA, SWITCH, NodeFacts, Port
+from ibdissect.subnet.nodes import NodeFacts, Port
 from ibdissect.subnet.topology import connect
 from tests.subnet import made
+
+CA, SWITCH = 1, 2
+"""NodeTypes of the standard."""
 
 
 @contextmanager

@@ -9,11 +9,10 @@ from typing import Any
 from ibdissect.pictures.partition_matrix import matrix
 from ibdissect.screen_model.findings_store import FindingsStore
 from ibdissect.subnet.model import Subnet
-from ibdissect.subnet.nodes import SWITCH
 from ibdissect.subnet.p_keys import PKeys
 from tests.subnet.made import p_keys
 
-from .looks import fat_tree, portrait
+from .looks import SWITCH, fat_tree, portrait
 
 
 def test_the_lab_capture(repo: Path) -> None:

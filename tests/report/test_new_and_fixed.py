@@ -2,45 +2,55 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
+import re
+from pathlib import Path
 
 import pytest
 
-from ibdissect.errors import ConfigError
-from ibdissect.lint.baseline import Baseline, baseline_text, entries_of
-from ibdissect.report import Run, render
-from ibdissect.report.new_and_fixed import before_of_json, before_of_reports, compare
+from tests.commands import run
+from tests.craft import erf_pcap, rc
 
-from .test_formats import finding, report
+from .pages import safe
 
-OLD = replace(finding(message="PSN 17 of LID 3 port 2 after 0.5 ms, QP 0x00001a"), stable="PSN # of LID 3 port 2 after # ms, QP #")
-AGAIN = replace(OLD, message="PSN 99 of LID 3 port 2 after 12.25 ms, QP 0x0000ff", frame=99)
-OTHER = replace(OLD, message=OLD.message.replace("LID 3", "LID 4"), stable=OLD.stable.replace("LID 3", "LID 4"))
+pytest.importorskip("jinja2")
 
 
-@pytest.mark.parametrize("kind", ["captures", "json", "baseline"])
-def test_the_same_fault_is_found_again(kind: str) -> None:
-    was = [report(OLD)]
-    before = {
-        "captures": lambda: before_of_reports("x", was),
-        "json": lambda: before_of_json("x", render("json", was, Run())),
-        "baseline": lambda: before_of_json("x", baseline_text(entries_of(was, Baseline("known.json")))),
-    }[kind]()
-    same = compare(before, [report(AGAIN)])
-    assert (same.new, same.fixed, same.known) == (set(), [], 1)
-    other = compare(before, [report(OTHER)])
-    assert other.new == {id(OTHER)} and other.known == 0 and [code for code, _ in other.fixed] == ["AM001"]
+def lab(path: Path, psn: int, qp: int, slid: int = 3) -> str:
+    """A capture in which a LID sends a packet twice, after others."""
+    path.write_bytes(erf_pcap([rc(0x04, bytes(8), slid=slid, bth={"psn": one, "destqp": qp}) for one in (*range(psn), psn - 1)]))
+    return str(path)
+
+
+def compared(folder: Path, before: str) -> list[str]:
+    """What the page says of the fault with other numbers, and of that of another LID, beside `before`: new, fixed, as before."""
+    said = []
+    for path in (lab(folder / "again.pcap", 9, 0x37), lab(folder / "other.pcap", 5, 0x12, slid=4)):
+        page = safe(run("report", "--select", "RC002", path, "--compare", before, text=True).stdout)
+        said += re.findall(r"(\d+ new, \d+ fixed, \d+ as before)", page.text)
+    return said
+
+
+@pytest.mark.parametrize("kind", ["baseline", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("captures", "json"))])
+def test_the_same_fault_is_found_again(kind: str, tmp_path: Path) -> None:
+    was = lab(tmp_path / "was.pcap", 5, 0x12)
+    if kind != "captures":
+        before = tmp_path / "before.json"
+        words = ["--format", "json", "-o", str(before)] if kind == "json" else ["--write-baseline", str(before)]
+        run("lint", "--select", "RC002", was, *words)
+        was = str(before)
+    assert compared(tmp_path, was) == ["0 new, 0 fixed, 1 as before", "1 new, 1 fixed, 0 as before"]
 
 
 @pytest.mark.parametrize(
     ("text", "said"), [("{", "is not valid JSON"), ('{"a": 1}', "neither"), ('{"findings": [1]}', "neither"), ("[]", "not a baseline")]
 )
-def test_other_files_are_refused(text: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        before_of_json("x.json", text)
+def test_other_files_are_refused(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text(text)
+    done = run("report", lab(tmp_path / "x.pcap", 5, 0x12), "--compare", str(tmp_path / "x.json"), text=True)
+    assert done.returncode == 2 and said in done.stderr
 
 
-def test_a_report_without_findings_makes_everything_new() -> None:
-    before = before_of_json("x", json.dumps({"findings": []}))
-    assert len(compare(before, [report(OLD)]).new) == 1
+def test_a_report_without_findings_makes_everything_new(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text('{"findings": []}')
+    page = safe(run("report", "--select", "RC002", lab(tmp_path / "x.pcap", 5, 0x12), "--compare", str(tmp_path / "x.json"), text=True).stdout)
+    assert "1 new, 0 fixed, 0 as before" in page.text

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from ibdissect.diagnosis.connection import Connection
 from ibdissect.pipeline.check import CheckOptions
 from ibdissect.screen_model.background_analysis import BackgroundAnalysis
 from ibdissect.screen_model.capture_model import CaptureModel
-from ibdissect.screen_model.connections import connection_filter, connection_of, diagnosed, joined, points_of, slice_filter
+from ibdissect.screen_model.connections import connection_filter, connection_of, diagnosed, points_of, slice_filter
 from tests.craft import erf_pcap, interfaces_pcapng, rc
 from tests.screen_model.made import opened, selected
 
@@ -77,13 +79,10 @@ def test_frames_of_a_part_of_the_time(slow: tuple[CaptureModel, BackgroundAnalys
     one = of(found, "slow-by-rnr")
     frames = selected(model, slice_filter(one, "rnr_wait", model)[0])
     assert len(frames) == 36 and 309 in frames
+    ranges = re.findall(r"(\d+) \.\. (\d+)", slice_filter(one, "rnr_wait", model)[0].partition("}")[0])
+    assert len(ranges) == 10 and all(int(low) > int(high) + 1 for (_, high), (low, _) in pairwise(ranges)), "ranges that touch are one"
     text, frame = slice_filter(one, "transferring", model)
     assert (text, frame) == (connection_filter(one), one.first_frame)
-
-
-def test_ranges_that_touch_are_one() -> None:
-    assert joined([(7, 9), (1, 3), (4, 4), (8, 12), (14, 15)]) == [(1, 4), (7, 12), (14, 15)]
-    assert joined([(1, 9), (2, 3)]) == [(1, 9)] and joined([]) == []
 
 
 def test_connections_of_lids(tmp_path: Path) -> None:

@@ -5,19 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from ibdissect.dfilter.compile import compile_filter
 from ibdissect.dissect.tree import Tree
-from ibdissect.screen_model.conversations import conversation_filter
 from ibdissect.screen_model.field_notes import FieldNotes
 from ibdissect.screen_model.related_frames import filter_for_frame
+from ibdissect.tui.screens.conversations import ConversationTable
 from ibdissect.wire.sm_port import PortInfo
 from tests import craft
 from tests.conftest import REPO
 from tests.decode.test_addresses import DATA, SETUP
-from tests.screen_model.made import opened, studied
+from tests.screen_model.made import opened, selected, studied
 from tests.subnet.made import GUID, answer, node, p_keys
 
 PORT_GUID = (GUID + (5 << 4) + 1).to_bytes(8, "big")
@@ -99,7 +97,7 @@ def test_the_connection_of_a_packet_with_a_grh(tmp_path: Path) -> None:
     (one,) = [one for one in shot.conversations if one.service == "RC"]
     assert (str(one.near), str(one.far), one.packets, one.known_by) == ("fe80::3", "fe80::4", (3, 3), "CM")
     model = opened(path)
-    assert filter_for_frame(model, 4, shot.conversations, study.connections.all) == conversation_filter(one)
-    chosen = compile_filter(conversation_filter(one)).rows(model.table(range(1, 9)))
-    assert (np.flatnonzero(chosen) + 1).tolist() == list(range(3, 9))
+    text = ConversationTable([one]).answer(one)
+    assert filter_for_frame(model, 4, shot.conversations, study.connections.all) == text
+    assert selected(model, text) == list(range(3, 9))
     model.close()

@@ -8,11 +8,12 @@ import pytest
 
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.dfilter.compile import compile_filter
-from ibdissect.screen_model.capture_model import CaptureModel, PacketLine
-from ibdissect.screen_model.packet_columns import BY_KEY
+from ibdissect.screen_model.capture_model import CaptureModel
 from ibdissect.screen_model.value_filters import as_filter, cell_filter, combined, doubted, meant
 from tests.conftest import REPO
 from tests.screen_model import made
+from tests.screen_model.made import opened, selected
+from tests.screen_model.test_sorting import column
 
 
 @pytest.mark.slow
@@ -51,16 +52,16 @@ def test_a_filter_with_one_more_condition() -> None:
 
 
 @pytest.mark.parametrize(("key", "wanted"), [
-    ("number", "frame.number == 7"), ("length", "frame.len == 90"), ("p_key", "infiniband.bth.p_key == 0x8001"),
+    ("number", "frame.number == 3"), ("length", "frame.len == 34"), ("p_key", "infiniband.bth.p_key == 0x9999"),
     ("protocol", '_ws.col.protocol == "RC"'), ("source", 'ibdissect.src.node == "a \\"b\\""'),
-    ("destination", '_ws.col.destination == "LID 4"'),
+    ("destination", '_ws.col.destination == "LID 5"'),
 ])  # fmt: skip
-def test_the_filter_of_a_cell(key: str, wanted: str) -> None:
-    line = PacketLine(
-        frame=7, time_ns=1, source="LID 3", destination="LID 4", protocol="RC", p_key=0x8001, length=90, info="", malformed=False
-    )
-    assert cell_filter(line, BY_KEY[key], None, ('a "b"', "")) == wanted
-    compile_filter(wanted)
+def test_the_filter_of_a_cell(key: str, wanted: str, tmp_path: Path) -> None:
+    model = opened(made.capture(tmp_path))
+    (line,) = model.lines([3])
+    assert cell_filter(line, column(key), None, ('a "b"', "")) == wanted
+    assert model.filter(wanted)[1] is None and (key == "source" or 3 in selected(model, wanted))
+    model.close()
 
 
 @pytest.mark.parametrize(

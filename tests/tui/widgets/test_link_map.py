@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 from textual.app import App, ComposeResult
 
-from ibdissect.subnet.nodes import CA, SWITCH
 from ibdissect.subnet.switch_levels import levels
 from ibdissect.subnet.switch_tables import Forwarding
 from ibdissect.subnet.topology import way
 from ibdissect.tui.widgets.link_map import LinkMap
-from tests.pictures.looks import fat_tree
+from tests.pictures.looks import CA, SWITCH, fat_tree
 
 
 class MapApp(App[None]):
