@@ -52,5 +52,6 @@ def test_other_files_are_refused(text: str, said: str, tmp_path: Path) -> None:
 
 def test_a_report_without_findings_makes_everything_new(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text('{"findings": []}')
-    page = safe(run("report", "--select", "RC002", lab(tmp_path / "x.pcap", 5, 0x12), "--compare", str(tmp_path / "x.json"), text=True).stdout)
+    path = lab(tmp_path / "x.pcap", 5, 0x12)
+    page = safe(run("report", "--select", "RC002", path, "--compare", str(tmp_path / "x.json"), text=True).stdout)
     assert "1 new, 0 fixed, 0 as before" in page.text
