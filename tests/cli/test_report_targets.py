@@ -17,12 +17,15 @@ def outside_of_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A capture with 120 findings of AM001."""
-    path = tmp_path_factory.mktemp("targets") / "lab.pcap"
-    path.write_bytes(craft.erf_pcap([craft.smp(1, 0x10, modifier=7, slid=3, dlid=5 + i) for i in range(120)]))
+def faulty(path: Path, count: int) -> str:
+    """A capture with that many findings of AM001."""
+    path.write_bytes(craft.erf_pcap([craft.smp(1, 0x10, modifier=7, slid=3, dlid=5 + i) for i in range(count)]))
     return str(path)
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> str:
+    return faulty(tmp_path / "lab.pcap", 2)
 
 
 def lint(lab: str, *words: str, status: int = 1, cwd: Path | None = None) -> str:
@@ -44,7 +47,9 @@ def test_the_first_is_that_of_standard_output(monkeypatch: pytest.MonkeyPatch, l
     assert "is named twice" in twice and not (tmp_path / "a").exists()
 
 
-def test_people_read_some_and_programs_all(lab: str, tmp_path: Path) -> None:
+def test_people_read_some_and_programs_all(tmp_path: Path) -> None:
+    lab = faulty(tmp_path / "lab.pcap", 120)
+
     def listed(*words: str) -> tuple[int, int]:
         """Findings in the text and in the JSON."""
         text = lint(lab, "--format", "full", *words, "--output-file", "json=x.json", cwd=tmp_path)

@@ -10,6 +10,7 @@ import pytest
 from ibdissect.pictures import page as made_page
 from ibdissect.pictures.page import pictures
 from tests import test_hostile
+from tests.cli.followed import here
 from tests.commands import run
 from tests.report.pages import Page, safe
 from tests.screen_model import made
@@ -19,10 +20,9 @@ from .looks import portrait
 pytest.importorskip("jinja2")
 
 
-def shown(*paths: Path | str, before: str | None = None, here: bool = False) -> Page:
-    """The page that `report` writes; `here`: in a fork of this process."""
-    done = run("report", *map(str, paths), *(["--compare", before] if before is not None else []), text=True, here=here)
-    return safe(done.stdout)
+def shown(*paths: Path | str, before: str | None = None) -> Page:
+    """The page that `report` writes."""
+    return safe(here("report", *map(str, paths), *(["--compare", before] if before is not None else []))[1])
 
 
 @pytest.mark.slow
@@ -47,7 +47,7 @@ def test_what_failed_stands_on_top_with_its_proofs(repo: Path) -> None:
 @pytest.mark.slow
 def test_frames_of_further_stories_lead_to_their_findings(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(made_page, "DECODED", 1)
-    found = shown(repo / "captures/slow-lab.pcap", repo / "captures/rxe-rping.pcap", here=True)
+    found = shown(repo / "captures/slow-lab.pcap", repo / "captures/rxe-rping.pcap")
     assert len(found.all("details", class_="proof")) == 2 and "slow-lab.pcap: 8 connections" in found.text
     assert "frame 82: what decides it" in found.text and "frame 75: where it began" in found.text
     assert len([one for one in found.all("a") if one["href"].startswith("#f0-")]) >= 4
@@ -64,7 +64,7 @@ def test_many_captures_and_a_file_that_is_none(repo: Path, tmp_path: Path) -> No
 @pytest.mark.slow
 def test_pictures_that_would_be_too_big_are_left_out(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(made_page, "PICTURED", 10_000)
-    found = shown(repo / "captures/pkey-lab.pcap", repo / "captures/rxe-nak-bad-rkey.pcap", here=True)
+    found = shown(repo / "captures/pkey-lab.pcap", repo / "captures/rxe-nak-bad-rkey.pcap")
     assert "2 captures have no pictures here" in found.text and "Who may talk to whom" not in found.text
 
 

@@ -11,7 +11,7 @@ import pytest
 from ibdissect.lint.finding import Finding, Severity
 from ibdissect.report import Run, render
 from tests import shown
-from tests.commands import run
+from tests.cli.followed import here
 from tests.craft import interfaces_pcapng, rc, smp
 from tests.pictures.looks import portrait
 
@@ -59,7 +59,7 @@ def test_packets_stand_behind_the_findings_of_their_time(tmp_path: Path) -> None
     frames = [smp(1, 0x10, modifier=7, slid=3, dlid=5 + i) for i in range(3)]
     times = [START, START + 1_100_000, START + 1_200_000]
     (tmp_path / "x.pcapng").write_bytes(interfaces_pcapng([(0, frame) for frame in frames], times=times))
-    page = safe(run("report", str(tmp_path / "x.pcapng"), text=True).stdout)
+    page = safe(here("report", str(tmp_path / "x.pcapng"))[1])
     (packets,) = page.all("polygon", class_="packets")
     assert packets["points"] == "0,150 0.0,85.0 380.0,85.0 380.0,20.0 760.0,20.0 760,150"
 

@@ -16,7 +16,7 @@ from ibdissect.report import Run, render
 from ibdissect.report.html import environment
 from ibdissect.rules import load
 from tests import craft
-from tests.commands import run
+from tests.cli.followed import here
 
 from .pages import safe
 from .test_formats import BROKEN, finding, report
@@ -71,13 +71,10 @@ def test_the_page_says_what_it_is_about() -> None:
 def test_the_page_has_a_title_a_note_and_its_command(tmp_path: Path) -> None:
     path, title = tmp_path / "x.pcap", f"Ticket {HOSTILE[:-20]}"
     path.write_bytes(craft.erf_pcap([craft.rc(0x04, bytes(8))]))
-    path.with_name("y.pcap").write_bytes(path.read_bytes())
     digest = f"{path.stat().st_size} bytes, SHA-256 {sha256(path.read_bytes()).hexdigest()}"
-    page = safe(run("report", str(path), "--title", title, "--note", "First line.\n\nSecond line.", text=True).stdout)
+    page = safe(here("report", str(path), "--title", title, "--note", "First line.\n\nSecond line.")[1])
     for said in ("Ticket <script>alert(1)</script>", "First line.", "Second line.", f"ibdissect report {path} --title", "UTC", digest):
         assert said in page.text, said
-    both = safe(run("report", str(path), str(path.with_name("y.pcap")), text=True).stdout).text
-    assert both.count(digest.rpartition(" ")[2]) == 2
 
 
 @pytest.mark.parametrize(
