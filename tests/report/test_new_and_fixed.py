@@ -39,7 +39,7 @@ def test_the_same_fault_is_found_again(kind: str, tmp_path: Path) -> None:
 )
 def test_other_files_are_refused(text: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(text)
-    status, out, err = here("report", lab(tmp_path / "x.pcap", 5, 0x12), "--compare", str(tmp_path / "x.json"))
+    status, out, err = here("report", "--select", "RC002", lab(tmp_path / "x.pcap", 5, 0x12), "--compare", str(tmp_path / "x.json"))
     assert status == 2 and not out and said in err
 
 
