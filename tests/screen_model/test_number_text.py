@@ -38,4 +38,4 @@ def test_packets_over_time(one: Any) -> None:
 
     assert drawn([0, 1, 8], 3) == " ▁█" and drawn([], 9) == "" and drawn([0, 0], 9) == "  "
     assert set(drawn([7] * 4096, 108)[:-1]) == {"█"}, "equal buckets give a flat line, no comb"
-    assert drawn([1, 2, 3, 4], 2) == "▃█"
+    assert drawn([1, 2, 3, 4], 2) == "▃█" and drawn([1, 1, 1, 1, 8], 4) == "▂▂▂█", "three sums in four cells"

@@ -24,9 +24,10 @@ def test_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("b.pcap", "a.pcapng.gz", "notes.txt"):
         (tmp_path / name).write_bytes(b"x" * 1234)
     (tmp_path / "folder.pcap").mkdir()
-    (tmp_path / "state/ibdissect/recent").write_text(f"{tmp_path}/b.pcap\n{tmp_path}/gone.pcap\n/\n")
+    (tmp_path / "state/ibdissect/recent").write_text(f"{tmp_path}/a.pcapng.gz\n{tmp_path}/b.pcap\n{tmp_path}/gone.pcap\n/\n")
     found = offered()
-    assert [Path(one.path).name for one in found if one.path] == ["b.pcap", "a.pcapng.gz", "b.pcap"], "opened before, then those here"
+    names = [Path(one.path).name for one in found if one.path]
+    assert names == ["b.pcap", "a.pcapng.gz", "a.pcapng.gz", "b.pcap"], "opened before, the latest first, then those here"
     assert found[0].path == "" and "1,234 bytes" in [one.note for one in found]
 
 
