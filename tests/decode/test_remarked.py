@@ -8,7 +8,7 @@ import pytest
 
 from ibdissect.capture import records
 from ibdissect.lint.linter import Linter
-from ibdissect.subnet.separate_subnets import LID, SubnetMap
+from ibdissect.subnet.separate_subnets import SubnetMap
 from ibdissect.traffic.statistics import Statistics
 from tests.craft import gmp, interfaces_pcapng, native, rc, roce2
 from tests.decode.made import tables_of
@@ -99,7 +99,7 @@ def test_a_part_of_a_mixed_capture_has_its_copies() -> None:
     """They are left out there, too, and what they are the first to show is not."""
     linter = Linter([])
     linter.parts = {number: Linter([rules()["BTH020"]]) for number in (0, 1, 2)}
-    linter.context.sources[SubnetMap] = SubnetMap({(LID, lid): 1 for lid in (1, 2)})
+    linter.context.sources[SubnetMap] = SubnetMap({("LID", lid): 1 for lid in (1, 2)})
     assert found_in(shown_twice(native_rc, 247), linter) == [4]
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import random
 import re
+from functools import lru_cache
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibdissect.dfilter.literals import BadLiteral
-from ibdissect.dfilter.pattern import Pattern
+from ibdissect.dfilter.compile import compile_filter
+from ibdissect.errors import FilterError
 from tests.cases import every
+from tests.craft import ethernet_pcap
+from tests.decode.made import table_of
+from tests.decode.typed import Packets, packet
 
 ALPHABET = b"abcABCx01\n\0 .-\v\xc4\xe4"
 SAME = (
@@ -23,11 +26,21 @@ SAME = (
 )  # fmt: skip
 
 
+def asked(pattern: bytes) -> str:
+    """The pattern as a filter has it between quotes."""
+    plain = set(range(0x20, 0x7F)) - set(b'"\\')
+    return "".join(chr(byte) if byte in plain else "\\\\" if byte == 0x5C else f"\\x{byte:02x}" for byte in pattern)
+
+
+@lru_cache(maxsize=1)
+def packets(texts: tuple[bytes, ...]) -> Packets:
+    return Packets(*(packet(left=text) for text in texts))
+
+
 def found(pattern: bytes, texts: list[bytes]) -> list[bool]:
     """Which texts the pattern finds something in."""
-    stop = np.cumsum([len(text) for text in texts])
-    at = stop - np.array([len(text) for text in texts])
-    return [bool(hit) for hit in Pattern(pattern).search(np.frombuffer(b"".join(texts), np.uint8), at, stop)]
+    rows = packets(tuple(texts)).filter(f'typed.all.left matches "{asked(pattern)}"')
+    return [i in rows for i in range(len(texts))]
 
 
 @every("pattern", SAME)
@@ -70,12 +83,12 @@ def test_capitals_count_only_when_asked() -> None:
     "pattern",
     [
         b"(a", b"a)", b"a**", b"a*+", b"[a", b"a{2,1}", b"(?=a)", b"(?<!a)b", b"(?>a)", rb"(a)\1", b"(a{1000}){5}", b"\\",
-        b"a{9999}", b"[" * 40, b"(" * 60, b"[z-a]", b"[[:foo:]]", b"+", b"a" * (1 << 20), b"(.{999}a)" * 40,
+        b"a{9999}", b"[" * 40, b"(" * 60, b"[z-a]", b"[[:foo:]]", b"+", b"(.{999}a)" * 40,
     ],
 )  # fmt: skip
 def test_refused(pattern: bytes) -> None:
-    with pytest.raises(BadLiteral):
-        Pattern(pattern)
+    with pytest.raises(FilterError):
+        compile_filter(f'frame matches "{asked(pattern)}"')
 
 
 @every(
@@ -87,9 +100,10 @@ def test_refused(pattern: bytes) -> None:
     ],
 )  # fmt: skip
 def test_says_what_is_refused_and_where(pattern: bytes, reason: str, at: int) -> None:
-    with pytest.raises(BadLiteral) as caught:
-        Pattern(pattern)
-    assert reason in caught.value.reason and caught.value.at == at
+    front = 'frame matches "'
+    with pytest.raises(FilterError) as caught:
+        compile_filter(f'{front}{asked(pattern)}"')
+    assert reason in str(caught.value) and caught.value.column == len(front) + at
 
 
 @every(
@@ -104,14 +118,15 @@ def test_patterns_mean_what_they_mean_in_perl(pattern: bytes, yes: bytes, no: by
 
 
 def test_what_makes_backtracking_endless_is_linear() -> None:
-    text = b"a" * 50_000 + b"!"
-    assert found(b"(a+)+$", [text]) == [False]
-    assert found(b"(a|a|aa)*b", [text]) == [False]
+    table = table_of(ethernet_pcap([bytes(14) + b"a" * 50_000 + b"!"]))
+    for pattern, there in (("(a+)+$", False), ("(a|a|aa)*b", False), ("(a|a|aa)*!", True)):
+        assert compile_filter(f'frame matches "{pattern}"').rows(table).tolist() == [there], pattern
 
 
 @given(st.binary(max_size=30), st.lists(st.binary(max_size=10), max_size=4))
 def test_any_bytes_are_a_pattern_or_refused(pattern: bytes, texts: list[bytes]) -> None:
+    text = f'frame matches "{asked(pattern)}"'
     try:
-        assert len(found(pattern, texts)) == len(texts)
-    except BadLiteral as error:
-        assert error.reason and 0 <= error.at <= len(pattern) + 1
+        assert len(compile_filter(text).rows(table_of(ethernet_pcap([b"x", *texts])))) == 1 + len(texts)
+    except FilterError as error:
+        assert 0 <= error.column <= len(text)
