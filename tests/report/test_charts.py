@@ -54,6 +54,7 @@ def test_findings_over_time_are_stacked() -> None:
     assert not page.all("polygon")
 
 
+@pytest.mark.slow
 def test_packets_stand_behind_the_findings_of_their_time(tmp_path: Path) -> None:
     """One in the first millisecond, two in the second."""
     frames = [smp(1, 0x10, modifier=7, slid=3, dlid=5 + i) for i in range(3)]
