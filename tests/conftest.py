@@ -105,15 +105,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if _needs_shared(item) or inspect.iscoroutinefunction(getattr(item, "obj", None)):
             item.add_marker("slow")
-        if "written" in getattr(item, "fixturenames", ()):
+        if "written" in _fixtures(item):
             item.add_marker("written")
+
+
+def _parameters(item: pytest.Item) -> dict[str, object]:
+    """The parameters of a test, by name."""
+    return getattr(getattr(item, "callspec", None), "params", {})
+
+
+def _fixtures(item: pytest.Item) -> set[str]:
+    """The names of the fixtures that a test asks for. Parameters are none, though pytest lists them, too."""
+    return {*getattr(item, "fixturenames", ())} - {*_parameters(item)}
 
 
 def _needs_shared(item: pytest.Item) -> bool:
     """Whether a test reads ../shared. Without that folder, many have an empty list of parameters, for which pytest marks them."""
-    values = getattr(getattr(item, "callspec", None), "params", {}).values()
+    values = _parameters(item).values()
     empty = any("empty parameter set" in mark.kwargs.get("reason", "") for mark in item.iter_markers("skip"))
-    return empty or "shared" in getattr(item, "fixturenames", ()) or any(isinstance(v, Path) and v.is_relative_to(SHARED) for v in values)
+    return empty or "shared" in _fixtures(item) or any(isinstance(v, Path) and v.is_relative_to(SHARED) for v in values)
 
 
 def pytest_collection_finish() -> None:

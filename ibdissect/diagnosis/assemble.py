@@ -59,20 +59,15 @@ class Raw(Record):
         return self.setup.qpns[side] if self.setup is not None else None
 
     @property
-    def taken(self) -> int | None:
-        """A frame which shows that its REQ was accepted, the REP if that is captured, else the RTU or a packet; None: nothing shows it."""
-        said = self.setup and (self.setup.rep or self.setup.rtu)
-        return said[0] if said else self.first_packet
-
-    @property
-    def first_packet(self) -> int | None:
-        """The frame of its first packet that is no management; None without any."""
-        return min((int(lane.first_frame) for lane in self.lanes if lane is not None and lane.packets), default=None)
+    def taken(self) -> tuple[int, int] | None:
+        """Frame and time of what shows that its REQ was accepted: the REP if that is captured, else the RTU or a packet; None: nothing."""
+        packets = ((int(lane.first_frame), int(lane.first_time)) for lane in self.lanes if lane is not None and lane.packets)
+        return (self.setup and (self.setup.rep or self.setup.rtu)) or min(packets, default=None)
 
     @property
     def first_frame(self) -> int:
-        packet = self.first_packet
-        return min([*([packet] if packet is not None else []), *([self.setup.first_frame] if self.setup is not None else [])])
+        found = [lane.first_frame for lane in self.lanes if lane is not None and lane.packets]
+        return int(min([*found, *([self.setup.first_frame] if self.setup is not None else [])]))
 
     @property
     def first_time(self) -> int:

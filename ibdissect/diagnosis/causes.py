@@ -238,9 +238,9 @@ def _smaller_pass(half: Any, capture: CaptureContext) -> tuple[bool, bool]:
     first, last = half.first_try_time, half.last_try_time
     before, behind = half.path.passed_around(first)
     soon = 0 < behind <= last + max(APART_NS, last - first)
-    small = any(begun <= last and first <= ended for begun, ended in capture.small_lost.get(half.path, ()))
     just_before = half.tries > MOST_RETRIES and first - before < half.longest_wait
-    return soon, 0 < behind <= last or (not small and (soon or just_before))
+    small = (begun <= last and first <= ended for begun, ended in capture.small_lost.get(half.path, ()))
+    return soon, 0 < behind <= last or ((soon or just_before) and not any(small))
 
 
 def _silence(raw: Raw, half: Any, side: int, capture: CaptureContext) -> Iterator[CauseFound]:

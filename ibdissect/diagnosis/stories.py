@@ -124,9 +124,9 @@ class Stories:
         for raw, how in self.verdicts.set_up() if self.verdicts is not None else ():
             if raw.setup is not None and raw.taken is not None and how.state in ACCEPTED:
                 ends = HostNumber(raw.hosts[0].number), HostNumber(raw.hosts[1].number)
-                latest[*ends, raw.setup.asked_service] = raw.first_frame, raw.taken
+                latest[*ends, raw.setup.asked_service] = raw.first_frame, raw.taken[0]
                 if how.service_id is not None and is_own_port(how.service_id):
-                    insort(self._own_ports.setdefault(ends, []), self.time_of(raw.taken))
+                    insort(self._own_ports.setdefault(ends, []), raw.taken[1])
         return latest
 
     def computes_wrongly(self, sender: End) -> bool:

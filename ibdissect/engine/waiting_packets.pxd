@@ -2,7 +2,7 @@
 from ibdissect.engine.common cimport i64
 
 cdef class Room:
-    cdef public i64 episodes, entries, waiting
+    cdef public i64 episodes, entries, waiting, pauses
 
 cdef class Path:
     cdef public i64 trip, largest, began, passed, mtu

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
+from operator import itemgetter
 
 from .episodes import MAX_ALL, MAX_ENTRIES
 
@@ -12,23 +14,25 @@ try:
 except ImportError:
     from . import without_cython as cython
 if cython.compiled:
-    from cython.cimports.ibdissect.engine.common import MAX_WAITING, OPEN_VALUES, i64
+    from cython.cimports.ibdissect.engine.common import APART_NS, MAX_WAITING, OPEN_VALUES, i64
 else:
     from .common import i64
-    from .packet_kinds import MAX_WAITING, OPEN_VALUES
+    from .packet_kinds import APART_NS, MAX_WAITING, OPEN_VALUES
 
 _NOTHING = cython.declare(cython.longlong[::1], memoryview(array("q")))  # one for all that are empty
 MAX_ALL_WAITING = 1 << 20
 """Packets that wait for which there is room in all directions together."""
+MAX_ALL_PAUSES = 1 << 16
+"""Pauses of paths for which there is room together."""
 
 
 @cython.final
 @cython.cclass
 class Room:
-    """What all directions may still keep: `episodes`, `entries` (of lists and classes of times), `waiting` packets."""
+    """What all directions may still keep: `episodes`, `entries` (of lists and classes of times), `waiting` packets, and paths' `pauses`."""
 
     def __init__(self) -> None:
-        self.episodes, self.entries, self.waiting = MAX_ALL, MAX_ENTRIES, MAX_ALL_WAITING
+        self.episodes, self.entries, self.waiting, self.pauses = MAX_ALL, MAX_ENTRIES, MAX_ALL_WAITING, MAX_ALL_PAUSES
 
 
 @cython.final
@@ -38,16 +42,17 @@ class Path:
     packet that was acknowledged was sent (first, last, and on both sides of each pause), the MTU."""
 
     def __init__(self, room: Room) -> None:
-        self.trip, self.largest, self.began, self.passed, self.mtu, self.room = 1 << 62, -1, 0, 0, 0, room
+        self.trip, self.largest, self.began, self.passed, self.mtu, self.room = 1 << 62, -1, 0, -APART_NS, 0, room
         self.pauses: list[tuple[int, int]] = []
 
     def resumes(self, time: int) -> None:
         """A packet that was sent at this time passed, `APART_NS` or more after the one before, or as the first."""
-        if self.passed and self.room.entries > 0:
-            self.room.entries -= 1
+        if self.passed >= 0 and self.room.pauses > 0:
+            self.room.pauses -= 1
             self.pauses.append((self.passed, time))
         else:  # what was before is not known
             self.began = time
+            self.room.pauses += len(self.pauses)
             self.pauses.clear()
 
     def passed_around(self, time: int) -> tuple[int, int]:
@@ -57,7 +62,8 @@ class Path:
             return 0, self.began
         if time >= self.passed:
             return self.passed, 0
-        return next((pause for pause in self.pauses if pause[0] <= time < pause[1]), (time, time))
+        at = bisect_right(self.pauses, time, key=itemgetter(0)) - 1
+        return self.pauses[at] if at >= 0 and time < self.pauses[at][1] else (time, time)
 
 
 @cython.final

@@ -57,8 +57,9 @@ class CaptureLoss:
         self.unread = MissedPackets("cut management datagrams")
         """Those whose attribute nobody learns: they matter to facts, not to who answered."""
         self.gaps = SmpGaps()
-        self._forgotten = Dropped("pauses of the recording")
-        self.dropped = self.counted_losses.dropped, self.cut.dropped, self.unread.dropped, self._forgotten, *dropped_of(self.gaps)
+        self._forgotten, self._uncounted = Dropped("pauses of the recording"), Dropped("records earlier than the one before")
+        losses = (self.counted_losses, self.cut, self.unread)
+        self.dropped = *(one.dropped for one in losses), self._forgotten, self._uncounted, *dropped_of(self.gaps)
         self.erf = False
         """The capture has ERF records; those of ibdump do not count losses."""
         self.set_back = False
@@ -89,14 +90,14 @@ class CaptureLoss:
         pauses = self.gaps.feed(table)
         self._writes.feed(table.once(Datagrams))
         if (table.chunk.time_ns > 0).any():
-            rows = self._that_fit(table, np.flatnonzero(pauses > PAUSE_NS), len(self._pauses))
+            rows = self._that_fit(table, np.flatnonzero(pauses > PAUSE_NS), len(self._pauses), self._forgotten)
             before, lengths = (rows + table.chunk.first - 1).tolist(), pauses[rows]
             self._pauses += zip(before, (table.chunk.time_ns[rows] - lengths).tolist(), lengths.tolist(), strict=True)
             back = np.flatnonzero(pauses < 0)
             if len(back):
                 self.set_back |= bool((pauses[back] <= -SECOND_NS).any())
                 self.unsorted |= bool((pauses[back] > -SECOND_NS).any())
-                self._back += (self._that_fit(table, back, len(self._back)) + table.chunk.first).tolist()
+                self._back += (self._that_fit(table, back, len(self._back), self._uncounted) + table.chunk.first).tolist()
             self._tick(table)
         rows = cut_off(table)
         for row in rows[np.unique(table.chunk.time_ns[rows] // SECOND_NS, return_index=True)[1]].tolist() if len(rows) else ():
@@ -156,7 +157,7 @@ class CaptureLoss:
         return self._any(*self._seconds_until(frame, time_ns))
 
     def between_frames(self, frame: int, later: int) -> bool:
-        """Whether a packet between two frames is missing; computed to a few seconds."""
+        """Whether a packet between two frames is missing, or some seconds before or after them."""
         return self._any(*self._seconds_of(frame, later))
 
     def unread_between(self, frame: int, time_ns: int) -> bool:
@@ -176,7 +177,7 @@ class CaptureLoss:
         return 0 if self.set_back else self._second_of(frame), time_ns // SECOND_NS + NEAR
 
     def _seconds_of(self, frame: int, later: int) -> tuple[int, int]:
-        return (0, AFTER_ALL) if self.set_back else (self._second_of(frame), self._second_of(later) + NEAR)
+        return (0, AFTER_ALL) if self.set_back else (self._second_of(frame), self._second_of(later) + self._step - 1 + NEAR)
 
     def nanoseconds_between(self, frame: int, later: int) -> int:
         """Time between two frames, to a second (a few in recordings of more than 18 hours); very long if the clock was set back."""
@@ -236,11 +237,12 @@ class CaptureLoss:
                 first.setdefault(second // self._step, (frame, second))
             self._clock = [*first.values()]
 
-    def _that_fit(self, table: ChunkTable, rows: Int, known: int) -> Int:
+    @staticmethod
+    def _that_fit(table: ChunkTable, rows: Int, known: int, dropped: Dropped) -> Int:
         """The rows for which there is room beside so many known ones; others are counted as dropped."""
         kept, over = np.split(rows, [MAX_SECONDS - known])
         if len(over):
-            self._forgotten.add(table.chunk.first + int(over[0]), int(table.chunk.time_ns[over[0]]), len(over))
+            dropped.add(table.chunk.first + int(over[0]), int(table.chunk.time_ns[over[0]]), len(over))
         return kept
 
     def _second_of(self, frame: int) -> int:

@@ -373,6 +373,36 @@ def test_a_few_large_packets_may_have_been_lost(number: int, severity: str) -> N
     assert [one.severity for one in found if one.cause == "path-mtu"] == [severity]
 
 
+@pytest.mark.parametrize(
+    ("lost", "passes", "cause"),
+    [
+        (None, 1700, "path-mtu"), (None, 1900, "retries-exhausted"), (1500, 1700, "retries-exhausted"), (-900, 1700, "path-mtu"),
+        (1500, 1000, "path-mtu"),
+    ],
+)  # fmt: skip
+def test_large_packets_vanish_where_small_ones_pass_at_that_time(lost: int | None, passes: int, cause: str) -> None:
+    """Four tries take 1.8 s. So soon after them small packets pass, and none is lost meanwhile; else the path was out."""
+    lab, other, third = Lab(), Lab(qa=0x331, qb=0x441), Lab(qa=0x332, qb=0x442)
+    lab.good(SEC, 100, 5)
+    for i in range(4):
+        lab.ask(4 * SEC + i * 600 * MS, 105, 4096)
+    other.good(4 * SEC + 1800 * MS + (passes if passes > 1000 else passes - 1500) * MS, 700, 3)
+    if lost is not None:
+        repeated(third, 4 * SEC + lost * MS, 900, 8)
+    assert causes(joined(lab, other, third, alive(30 * SEC)))[0] == cause
+
+
+def test_few_tries_of_several_queue_pairs_are_no_loss() -> None:
+    labs = [Lab(qa=0x500 + n, qb=0x600 + n) for n in range(2)]
+    for n, lab in enumerate(labs):
+        lab.good(n * MS, 100, 3)
+        repeated(lab, SEC + n * MS, 103, 3, 4096)
+    beside = Lab()
+    beside.good(SEC + TIMEOUT, 100, 3)
+    found = joined(*labs, beside, alive(10 * SEC)).diagnosis().connections
+    assert [one.severity for one in found if one.cause == "path-mtu"] == ["error", "error"]
+
+
 @pytest.mark.parametrize(("number", "pause", "cause"), [(8, MS, "path-mtu"), (8, SEC, "retries-exhausted"), (7, MS, "retries-exhausted")])
 def test_all_tries_right_after_a_smaller_one_point_at_the_path_mtu(number: int, pause: int, cause: str) -> None:
     lab = Lab()
@@ -433,6 +463,13 @@ def test_a_wrong_partition_is_the_senders() -> None:
     partition(lab)
     (found,) = [one for one in lab.diagnosis().connections if one.cause == "wrong-partition"]
     assert found.blamed == found.requester
+
+
+def test_a_partition_in_which_the_other_side_answered_is_not_wrong() -> None:
+    lab = Lab()
+    time = lab.good(lab.up(partition_key=0x8001), 100, 1, bth={"p_key": 0xFFFF})
+    repeated(lab, time, 101, bth={"p_key": 0xFFFF})
+    assert causes(joined(lab, alive(10 * SEC)))[0] == "retries-exhausted"
 
 
 def test_a_queue_pair_is_used_again() -> None:

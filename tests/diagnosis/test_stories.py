@@ -9,7 +9,8 @@ import pytest
 
 from ibdissect.diagnosis import frame_times
 from ibdissect.diagnosis.stories import Stories
-from tests.craft import erf_pcap, ethernet_pcap, smp
+from ibdissect.wire import cm
+from tests.craft import build, erf_pcap, ethernet_pcap, smp
 from tests.decode.made import tables_of
 from tests.diagnosis.lab import MS, SEC, START, Lab, diagnosis
 
@@ -46,6 +47,25 @@ def test_times_of_further_frames_are_those_of_the_last_known_one(monkeypatch: py
     told = fed(refused())
     assert told.time_of(22) - START == SEC
     assert (told.times.dropped.count, told.times.dropped.frame) == (1, 22)
+
+
+@pytest.mark.parametrize(("after", "connected"), [(SEC, True), (11 * SEC, False)])
+def test_when_a_connection_was_accepted_is_known_beyond_all_times_of_frames(
+    after: int, connected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one who refuses a connection asks for one itself, as late in a long capture as anywhere."""
+    monkeypatch.setattr(frame_times, "MAX_TIMES", 1)
+    lab = Lab()
+    lab.good(0, 100, 3)
+    lab.req(20 * SEC, service_id=0x1061145)
+    lab.short(20 * SEC + MS, cm.REJ_ID, cm.REJ, back=True, reason=28)
+    asks = {"local_communication_id": 0xB7, "local_qpn": lab.qb, "service_id": 0x1062233}
+    lab.manage(20 * SEC + after, cm.REQ_ID, build(cm.REQ, **asks), back=True)
+    accepts = {"local_communication_id": 0xA7, "remote_communication_id": 0xB7, "local_qpn": lab.qa}
+    lab.manage(20 * SEC + after + MS, cm.REP_ID, build(cm.REP, **accepts))
+    told = fed(lab.pcap())
+    (refused_one,) = told.of_cause("refused")
+    assert told.connected_back(refused_one) is connected
 
 
 @pytest.mark.parametrize("window", [256, 1 << 20])

@@ -397,3 +397,15 @@ def test_a_first_response_later_is_wrong_only_of_a_read_that_followed_the_reques
     for i, op in enumerate((13, 13)):
         wire.answer(2000 + i, 10 + i, op=op, size=1024)
     assert (wire.half.wrong_size if wire.half.wrong_frame else None) == (-2 if wrong else None)
+
+
+@pytest.mark.parametrize("modules", MODULES, ids=IDS)
+def test_a_path_knows_when_packets_passed_where_the_clock_starts_at_zero(modules: Any) -> None:
+    """As that of a simulator does: the first packet is the first one that passed, whenever it was sent."""
+    wire, second = Wire(modules), packet_kinds.APART_NS
+    for psn, time in enumerate((second // 2, second // 2 + 10, 2 * second)):
+        wire.ask(time, psn)
+        wire.answer(time + 5, psn)
+    assert [wire.path.passed_around(time) for time in (0, second // 2 + 5, second, 3 * second)] == [
+        (0, second // 2), (second // 2 + 5, second // 2 + 5), (second // 2 + 10, 2 * second), (2 * second, 0),
+    ]  # fmt: skip

@@ -48,9 +48,9 @@ def test_the_newest_request_may_end_later_or_sooner() -> None:
 
 def test_a_path_knows_its_pauses() -> None:
     second, path = packet_kinds.APART_NS, plain("waiting_packets").Path(plain("waiting_packets").Room())
-    assert path.passed_around(5) == (0, 0)
+    assert path.passed_around(5) == (-second, 0)
     for time in (10, 10 + second - 1, 20 + 2 * second, 20 + 5 * second):
-        if time - path.passed >= second or not path.passed:
+        if time - path.passed >= second:
             path.resumes(time)
         path.passed = time
     assert path.pauses == [(9 + second, 20 + 2 * second), (20 + 2 * second, 20 + 5 * second)]
@@ -60,9 +60,11 @@ def test_a_path_knows_its_pauses() -> None:
 
 
 def test_without_room_a_path_knows_only_since_its_last_pause() -> None:
+    """What it forgets gives room to others; the lists of directions have theirs."""
     path = plain("waiting_packets").Path(plain("waiting_packets").Room())
-    path.room.entries = 1
+    whole, path.room.pauses = path.room.entries, 1
     for time in (10, 20, 30):
         path.resumes(time)
         path.passed = time
-    assert (path.began, path.pauses, path.room.entries, path.passed_around(15)) == (30, [], 0, (0, 30))
+    assert (path.began, path.pauses, path.passed_around(15)) == (30, [], (0, 30))
+    assert (path.room.pauses, path.room.entries) == (1, whole)

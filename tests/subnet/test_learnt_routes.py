@@ -256,15 +256,18 @@ def test_two_hosts_with_one_number() -> None:
 
 
 @pytest.mark.parametrize(("before", "known", "shared"), [(1, 21, 6), (21, 21, 0), (1, 0, 0), (0, 21, 0)])
-def test_a_home_with_another_lid_than_the_node_that_answers_there_is_another_hosts(before: int, known: int, shared: int) -> None:
+@pytest.mark.parametrize(("kind", "own"), [(CA, 3), (SWITCH, 0)])
+def test_a_home_with_another_lid_than_the_node_that_answers_there_is_another_hosts(
+    before: int, known: int, shared: int, kind: int, own: int
+) -> None:
     """A capture that begins behind the NodeInfo of one of two managers whose transaction ids begin alike."""
     subnet = Subnet()
     ways = Routes(subnet)
     origin = ways.origin(7)
     unnamed, node = subnet.node(0, 1)[0], subnet.node(9, 1)[0]
-    node.kind = CA
-    for one, number, lid in ((unnamed, 0, before), (node, 1, known)):
+    node.kind = kind
+    for one, number, lid in ((unnamed, 0, before), (node, own, known)):
         subnet.assign(subnet.port(one, number, 1), lid, 0, 2)
     ways.learn(origin, b"", unnamed, 0, 5)
-    ways.learn(origin, b"", node, 1, 6)
+    ways.learn(origin, b"", node, 3, 6)
     assert origin.shared == shared

@@ -242,6 +242,16 @@ def test_frames_of_a_long_recording_have_a_time(often: int, window: int, monkeyp
     assert not any(one.count for one in loss.dropped)
 
 
+@pytest.mark.parametrize(("second", "between"), [(100, False), (3000, True), (3990, True)])
+def test_a_loss_between_two_frames_of_a_long_recording(second: int, between: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second of a frame is known to 64 then: what was lost just before the later one counts, too."""
+    monkeypatch.setattr("ibdissect.traffic.capture_loss.MAX_SECONDS", 64)
+    times = [FIRST + number * SECOND for number in range(4002)]
+    loss = of(craft.interfaces_pcapng([(0, ask(number)) for number in range(1, len(times) + 1)], times=times))
+    loss.counted_losses.add(second, FIRST + second * SECOND)
+    assert loss.between_frames(2000, len(times)) is between
+
+
 @pytest.mark.parametrize("window", [32 << 20, 400])
 def test_the_order_of_neighbours_is_doubtful_where_a_time_runs_back(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The 21st frame is a second record of the time before it, whichever windows the two are in."""
@@ -254,6 +264,7 @@ def test_the_order_of_neighbours_is_doubtful_where_a_time_runs_back(window: int,
     monkeypatch.setattr(capture_loss, "MAX_SECONDS", 1)
     forgotten = of(craft.interfaces_pcapng(frames, times=times), window)
     assert forgotten.disordered(30, 40), "there may have been more of them"
+    assert not forgotten.stopped(30, times[39]) and not forgotten.interrupted(1, 40), "they are no pauses"
 
 
 def test_an_attribute_that_is_cut_off_may_have_changed_a_fact() -> None:

@@ -15,9 +15,9 @@ from ibdissect.decode.identity import Frame, Guid, LidId, PortId
 from ibdissect.decode.rows import common, groups, members
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_event
-from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.mad_conditions import METHODS_WITH_CONTENT
 from ibdissect.rules.shared.stale_facts import RefutableRule
+from ibdissect.rules.shared.stretches import stretches
 from ibdissect.rules.shared.unanswered import PATIENCE_NS, LearntFactRule
 from ibdissect.subnet import CA, ROUTER, SWITCH, ChunkFollowed, FabricFollower, Node, Port, Subnet
 from ibdissect.subnet.events import LidAssigned

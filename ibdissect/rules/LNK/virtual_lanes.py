@@ -13,7 +13,7 @@ from ibdissect.decode.lrh_packets import Native
 from ibdissect.decode.rows import by_value
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, fault, on_event
 from ibdissect.rules.LNK.path_through_ports import complete_since
-from ibdissect.rules.shared.link_rule import stretches
+from ibdissect.rules.shared.stretches import stretches
 from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.subnet import SWITCH, ChunkFollowed, Port, Subnet
 from ibdissect.subnet.vantage import CONFIGURED_NS

@@ -38,9 +38,9 @@ class RefusingTable(LearntFactRule, RefutableRule):
         "the capture shows no Set. The capture does not show the port's manager asking or writing it, and the table was read half an "
         "hour before, or 10 s before and another table was written since. Another port had not yet given up the LID. A port of one of "
         "the LIDs was down or in Initialize, where links carry no data, and nobody is seen to arm it; or so it is when a table that is "
-        "read later is read. Both ends talk in that partition: datagrams go both ways between two queue pairs, or requests are answered. "
-        "Connections work between two pairs of ports or more in partitions that their tables lack, or with a LID "
-        "that no port of a completely read subnet has."
+        "read later is read. Both ends talk in that partition: datagrams go both ways between two queue pairs, or requests are answered "
+        "(of two limited members: what comes back has the full form). Connections work between two pairs of ports or more in partitions "
+        "that their tables lack, or with a LID that no port of a completely read subnet has."
     )
     written = (P_KEY_TABLE, PORT_INFO)
     holds_ns = CONFIGURED_NS

@@ -21,7 +21,7 @@ from ibdissect.lint.finding import Severity, value_of
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Seen, fault, on_chunk, on_event
 from ibdissect.rules.shared.attribute_rule import ViolationCounted
 from ibdissect.rules.shared.group_rule import GroupRule
-from ibdissect.rules.shared.link_rule import stretches
+from ibdissect.rules.shared.stretches import stretches
 from ibdissect.rules.shared.trap_rule import ReportedPackets
 from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.multicast_groups import GroupFacts

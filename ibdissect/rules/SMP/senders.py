@@ -15,8 +15,8 @@ from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_end, on_event
 from ibdissect.lint.site_policy import SitePolicy
 from ibdissect.mad.transactions import Transactions
-from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.smp_senders import port_of_sender, sender_changes, senders_of
+from ibdissect.rules.shared.stretches import stretches
 from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.rules.shared.wrong_responder import WrongResponderRule
 from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower

@@ -21,10 +21,10 @@ from ibdissect.decode.rows import by_value, mix
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, Context, Hit, Seen, fault, on_event
 from ibdissect.mad.transactions import Transactions
-from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER
 from ibdissect.rules.shared.refused_packets import note_flows, under_way
 from ibdissect.rules.shared.stale_facts import RefutableRule
+from ibdissect.rules.shared.stretches import stretches
 from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.subnet import ChunkFollowed, FabricFollower
 from ibdissect.subnet.multicast_groups import FULL_MEMBER, GroupFacts, MulticastGroup

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode import Int
 from ibdissect.decode.history import History
 from ibdissect.decode.lrh_packets import Native
 from ibdissect.decode.rows import groups, members
 from ibdissect.lint.rule import Context, FaultDetails, Hit, Seen, fault, on_event
 from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.rules.shared.stale_facts import RefutableRule
+from ibdissect.rules.shared.stretches import stretches
 from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Node, Port, Subnet
 from ibdissect.subnet.vantage import LIFETIME_NS
@@ -158,10 +158,3 @@ def flows(
         changes = event.subnet.changes(*values[:lids], after=event.table.chunk.first + int(mine[0])) if len(mine) > 1 else ()
         for seen, some in stretches(event.table, mine, changes):
             yield values, seen, some
-
-
-def stretches(table: ChunkTable, rows: Int, changes: Collection[int]) -> Iterator[tuple[Seen, Int]]:
-    """Split ascending rows before each frame of a change; yields the first packet of each stretch, and its rows."""
-    cuts = np.searchsorted(rows, [frame - table.chunk.first for frame in changes]).tolist() if changes else []
-    for start, stop in pairwise(sorted({0, *cuts, len(rows)})):
-        yield Seen(table, int(rows[start])), rows[start:stop]

@@ -16,6 +16,7 @@ from ibdissect.decode.lrh_packets import Native, source_qps
 from ibdissect.decode.rows import groups, is_in
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, SEEN, Context, Hit, Rule
+from ibdissect.rules.shared.full_of_limited import full_of_limited
 from ibdissect.rules.shared.refused_packets import REFUSED
 from ibdissect.subnet import ChunkFollowed, FabricFollower, Port, Subnet
 from ibdissect.subnet.early_packets import MAX_FLOWS
@@ -27,7 +28,7 @@ from ibdissect.wire.numbers import BASE, FULL, GSI_QP
 
 
 class Talk(NamedTuple):
-    """Packets one way between two LIDs in a partition; of connections without queue pairs."""
+    """Packets one way between two LIDs in a partition. Those of connections name one queue pair only, so theirs are zero here."""
 
     flow: FlowId
     partition: PKey
@@ -59,9 +60,9 @@ class Outdated:
     def take(self, event: ChunkFollowed) -> None:
         """Process the refused packets of a chunk."""
         native, chunk = event.table.once(Native), event.table.chunk
-        refusals = [refused.rows for side in REFUSED.values() for refused in event.once(side)]
-        if refusals:
-            self.listen(event.table, np.concatenate(refusals))
+        refusals = [event.once(full_of_limited), *(event.once(side) for side in REFUSED.values())]
+        if any(refusals):
+            self._listen(event.table, np.concatenate([refused.rows for some in refusals for refused in some]))
         for side in REFUSED.values():
             for refused in (one for one in event.once(side) if one.verdict is Verdict.ABSENT):
                 at = np.searchsorted(native.rows, refused.rows)
@@ -72,7 +73,7 @@ class Outdated:
                     flow = (*ends, refused.p_key & BASE, bool(answer))
                     self.flows.keep(flow, None, chunk.first + refused.row, int(chunk.time_ns[refused.row]))
 
-    def listen(self, table: ChunkTable, refused: Int) -> None:
+    def _listen(self, table: ChunkTable, refused: Int) -> None:
         """Note who says what to whom in packets that a table refuses, in these rows of a chunk."""
         native, chunk = table.once(Native), table.chunk
         index = np.flatnonzero(is_in(native.rows, np.unique(refused)))
