@@ -6,9 +6,8 @@ import pytest
 
 from tests.craft import gmp, ud
 from tests.rules.findings import lint
+from tests.rules.PKY.cases import NODE_INFO, P_KEY_TABLE, SUBNET_LIMITED, TABLE, connected, path, talk
 from tests.subnet.made import answer, node, p_keys
-
-from .cases import NODE_INFO, P_KEY_TABLE, SUBNET_LIMITED, TABLE, connected, path, talk
 
 
 def severities(code: str, *frames: bytes) -> list[str]:
