@@ -292,6 +292,7 @@ def sequence_of(rule: Rule) -> Sequence:
     if found is None:
         assert rule.on is not None and rule.when is not None
         found = vars(rule)["sequence"] = Sequence(rule.on, rule.when)
+        vars(rule)["dropped"] = found.dropped  # CAP016 asks rules
     return found
 
 

@@ -201,6 +201,12 @@ def test_the_first_word_is_the_proof(condition: str, proof: int, tmp_path: Path)
     assert [(frame, related) for frame, _, related in found] == [(3, [(proof, "shown")])]
 
 
+@pytest.mark.parametrize("condition", ["PortInfo.lmc == previous(PortInfo.lmc)", "PortInfo.link_width_active > previous(PortInfo.lmc)"])
+def test_a_condition_may_be_a_single_comparison(condition: str, tmp_path: Path) -> None:
+    frames = [HOST, *(answer(5, PORT_INFO, port_info(5)) for _ in range(2))]
+    assert [frame for frame, _, _ in told(tmp_path, frames, "at = PortInfo.lmc", f"when = {condition}")] == [3]
+
+
 def test_no_such_rule_judges_packets_of_uncertain_subnets(tmp_path: Path) -> None:
     """Nor do sequences. One packet is enough for SEM003."""
     frames = [HOST, width(2), answer(5, PORT_INFO, port_info(5, link_width_active=1, neighbor_mtu=9))]

@@ -96,7 +96,8 @@ class AttributeRule(LearntFactRule):
         if "code" not in vars(cls):
             return
         forms = Or(tuple(fault.when for fault in cls.faults)) if cls.faults else None
-        cls._fault = And((cls.when, forms)) if cls.when is not None and forms is not None else cls.when or forms
+        both = [one for one in (cls.when, forms) if one is not None]  # a comparison has no truth value
+        cls._fault = And(tuple(both)) if len(both) > 1 else next(iter(both), None)
         if cls.source is AttributeHistory and cls.at is not None:
             cls.source = history_of(cls.at.owner, kept=any(one.owner is cls.at.owner for one in all_compared(cls._fault)))
         owners = {field.owner for field in all_compared(cls._fault)}
