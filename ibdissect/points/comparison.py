@@ -154,6 +154,11 @@ class Comparison:
             if 2 * again > len(keys):
                 reason = f"has {again} of {len(keys)} packets several times, too far apart to be a mirror's copies for sure"
                 return CaptureError(one.path, reason, hint="let the mirror record one direction of each port only")
+        keys = [np.unique(one.seen.key) for one in (first, point)]
+        same = len(common(*keys)[0])
+        if same >= FEW and 2 * same > len(keys[1]):
+            reason = f"{same} packets have the bytes of one in {first.path}, but at times that do not agree"
+            return CaptureError(point.path, reason, hint="capture both at the same time, and more than packets that are all alike")
         dest_qp = np.array([flow.dest_qp for flow in self.flows.known])
         names = [np.unique(mix([dest_qp[one.seen.flow], one.seen.psn, one.seen.opcode])) for one in (first, point)]
         alike = len(common(*names)[0])

@@ -85,4 +85,6 @@ def _is_name(text: str) -> bool:
 
 
 def _noun(names: list[str]) -> str:
+    if all("QP " in name for name in names):
+        return "queue pairs"
     return "ports" if all("port " in name or "LID " in name for name in names) else "nodes"

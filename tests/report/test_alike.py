@@ -21,6 +21,7 @@ def texts(*sentences: str) -> list[tuple[str, list[str]]]:
         (["leaf00 (LID 2)", "leaf01 (LID 4)", "spine3 (LID 12)", "host9 mlx5_0 port 1 (LID 5)"], "ports"),
         ([f"LID {i}" for i in (6, 7, 12, 17)], "ports"),
         ([f"0x0002c9030000{i}050 port 1" for i in (1, 2, 3, 4)], "ports"),
+        ([f"QP 0x{number:06x}" for number in (0x31, 0x40, 0x41, 0x107)], "queue pairs"),
         (["leaf00", "leaf01", "spine", "top"], "nodes"),
     ],
 )
