@@ -90,7 +90,11 @@ def engine() -> list[Extension]:
             for name in ENGINE
         ],
         build_dir="build/engine",
-        compiler_directives={"language_level": "3", "initializedcheck": False, "auto_pickle": False},  # a view without memory has no elements: bounds say so
+        compiler_directives={
+            "language_level": "3",
+            "initializedcheck": False,  # a view without memory has no elements: bounds say so
+            "auto_pickle": False,  # pickling such a view would end the process
+        },
         nthreads=(os.cpu_count() or 1) if sys.platform == "linux" else 0,  # elsewhere its processes would begin with this file
     )
     for extension in found:
