@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+from msgspec.structs import replace
 
-from tests.craft import build, mad
+from ibdissect.points.fates import Tries, _is_reply, _is_try, _try
+from tests.craft import build, erf_pcap, mad, rc
+from tests.diagnosis.lab import diagnosis
 
 from .told import MS, PSN, ends_only, only, sent, silence, told
 from .world import ACK, ACKNOWLEDGE, SERVER, UD_SEND, World
@@ -91,3 +96,37 @@ def test_a_request_is_sent_again_with_its_transaction(tmp_path: Path, before: in
     )
     assert first.endswith(f"; {said} client and server")
     assert "; all 3 sendings reached server" in second
+
+
+@pytest.mark.parametrize(
+    ("what", "value", "wanted"),
+    [
+        ("time", 5, True), ("time", 4, False), ("psn", 6, False), ("psn", 7 + (1 << 23) - 1, True), ("psn", 7 + (1 << 23), False),
+        ("syndrome", -1, False), ("seen", True, False), ("passed", True, False), ("covered", False, False),
+    ],
+)  # fmt: skip
+def test_bounds_of_an_answer_that_did_not_come(what: str, value: int, wanted: bool) -> None:
+    """`passed`: a later point has it, so this one just missed it; `covered`: this one was capturing."""
+    told = diagnosis(erf_pcap([rc(4, bytes(8), slid=1, dlid=2, bth={"psn": 7})])).connections[0]
+    state = {"time": 5, "psn": 7, "syndrome": 0, "seen": False, "passed": False, "covered": True, what: value}
+    column = {name: np.array([[one]] if name in ("seen", "passed", "covered") else [one]) for name, one in state.items()}
+    block: Any = SimpleNamespace(packets=SimpleNamespace(**column), journey=SimpleNamespace(**column), seen=column["seen"])
+    assert _is_reply(block, 0, Tries(0, told, 0, 7, 0, 5)) is wanted
+
+
+@pytest.mark.parametrize(("opcode", "frame", "psn", "transaction", "tried"), [
+    (0x04, 3, 7, 9, True), (0x04, 2, 7, 9, False), (0x04, 5, 7, 9, True), (0x04, 6, 7, 9, False), (0x04, 3, 8, 9, False),
+    (0x64, 3, 8, 9, True), (0x64, 3, 7, 8, False),
+])  # fmt: skip
+def test_bounds_of_a_request_that_is_sent_again(opcode: int, frame: int, psn: int, transaction: int, tried: bool) -> None:
+    told = diagnosis(erf_pcap([rc(4, bytes(8), slid=1, dlid=2, bth={"psn": 7})])).connections[0]
+    told = replace(told, first_frame=3, last_frame=5)
+
+    def block(frame: int, psn: int, transaction: int) -> Any:
+        values = {"opcode": opcode, "flow": 1, "psn": psn, "transaction": transaction, "time": 77}
+        columns = {name: np.array([one]) for name, one in values.items()}
+        return SimpleNamespace(packets=SimpleNamespace(frame=np.array([[frame]]), **columns))
+
+    tries = _try(block(3, 7, 9), 0, 0, told)
+    assert (tries.psn, tries.transaction, tries.first_ns) == (7, 9 if opcode == 0x64 else 0, 77)
+    assert _is_try(block(frame, psn, transaction), 0, tries) is tried
