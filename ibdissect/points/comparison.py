@@ -154,9 +154,9 @@ class Comparison:
             if 2 * again > len(keys):
                 reason = f"has {again} of {len(keys)} packets several times, too far apart to be a mirror's copies for sure"
                 return CaptureError(one.path, reason, hint="let the mirror record one direction of each port only")
-        keys = [np.unique(one.seen.key) for one in (first, point)]
-        same = len(common(*keys)[0])
-        if same >= FEW and 2 * same > len(keys[1]):
+        packets = np.unique(first.seen.key), np.unique(point.seen.key)
+        same = len(common(*packets)[0])
+        if same >= FEW and 2 * same > len(packets[1]):
             reason = f"{same} packets have the bytes of one in {first.path}, but at times that do not agree"
             return CaptureError(point.path, reason, hint="capture both at the same time, and more than packets that are all alike")
         dest_qp = np.array([flow.dest_qp for flow in self.flows.known])
