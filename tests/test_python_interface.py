@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import io
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 import ibdissect
 from ibdissect.errors import CaptureError, ConfigError, FilterError
 from tests.capture.built import Pipe
+from tests.commands import REPO
 from tests.craft import erf_pcap, ethernet_pcap
 from tests.dissect.frames import M_KEY, all_frames, ethernet_frames
 
@@ -116,3 +119,18 @@ def test_lint_of_a_file_object_starts_where_it_stood(path: str, tmp_path: Path) 
 def test_a_limit_of_no_findings_is_refused(repo: Path) -> None:
     with ibdissect.open(str(repo / "captures/pkey-lab.pcap")) as capture, pytest.raises(ConfigError, match="from 1 on"):
         capture.lint(max_findings=0)
+
+
+PICKLED = """
+import pickle, ibdissect
+with ibdissect.open("captures/pkey-lab-full.pcap") as opened:
+    try:
+        print(pickle.loads(pickle.dumps(opened.ends())).names is not None)  # an interpreted engine is all Python
+    except TypeError as error:
+        print("cannot pickle" in str(error))
+"""
+
+
+def test_pickling_the_ends_of_packets_is_no_crash() -> None:
+    ran = subprocess.run([sys.executable, "-c", PICKLED], cwd=REPO, capture_output=True, text=True, timeout=120)
+    assert (ran.returncode, ran.stdout) == (0, "True\n"), ran.stderr
