@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import REPO
 
 WALKED = {
@@ -174,3 +176,9 @@ def test_every_module_begins_with_what_it_holds_or_tests() -> None:
     assert len(begins) > 1000
     assert [path for path, first in begins.items() if first is None and path.name != "__init__.py"] == []
     assert [path for path, first in begins.items() if first and re.search(r"\?(?=\s|$)", first[1])] == []
+
+
+@pytest.mark.parametrize("shared", [True])
+def test_a_parameter_is_no_fixture(shared: bool, request: pytest.FixtureRequest) -> None:
+    """A test with a parameter that is named as a fixture runs in the fast lane."""
+    assert shared and request.node.get_closest_marker("slow") is None

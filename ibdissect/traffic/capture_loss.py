@@ -180,7 +180,7 @@ class CaptureLoss:
         return (0, AFTER_ALL) if self.set_back else (self._second_of(frame), self._second_of(later) + self._step - 1 + NEAR)
 
     def nanoseconds_between(self, frame: int, later: int) -> int:
-        """Time between two frames, to a second (a few in recordings of more than 18 hours); very long if the clock was set back."""
+        """Time between two frames, to a second (to two from 18 hours on, to four from 36 on ...); very long if the clock was set back."""
         return AFTER_ALL if self.set_back else (self._second_of(later) - self._second_of(frame)) * SECOND_NS
 
     def stopped(self, frame: int, until_ns: int, for_ns: int = PAUSE_NS) -> bool:

@@ -7,8 +7,12 @@ import re
 import struct
 
 import ibdissect
+from ibdissect.decode.payload_sizes import frame_sizes
+from ibdissect.wire.encapsulation import IPv6
+from tests import tunnels
 from tests.cases import every
-from tests.craft import erf_pcap, ethernet_pcap, native, rc, roce2
+from tests.craft import build, erf_pcap, ethernet_pcap, native, rc, roce2
+from tests.decode.made import tables_of
 
 LAST, FIRST = 0x02, 0x00
 
@@ -55,3 +59,20 @@ def test_a_first_fragment_has_the_length_of_all() -> None:
     frame = bytearray(roce2(FIRST, bytes(1024)))
     frame[16:18], frame[20] = struct.pack(">H", 500), 0x20
     assert size(ethernet_pcap([bytes(frame[: 14 + 500])])) == 1024
+
+
+def test_sizes_of_frames_that_a_mirror_cut() -> None:
+    """Its records say nothing of it; what IP says, also around a tunnel and with padding behind it, does."""
+    four = roce2(LAST, bytes(301))
+    six = tunnels.ethernet(0x86DD, build(IPv6, version=6, payload_length=400, next_header=17) + bytes(8))
+    sizes = {four[:60]: len(four), six: 14 + 40 + 400, four + bytes(9): len(four) + 9}
+    for inner, captured in ((four, 4), (four, 46), (b"\xff" * 12 + b"\x08\x06" + bytes(46), 20)):
+        outer = tunnels.FRAMES["VXLAN"](len(inner), 1)
+        sizes[outer + inner[:captured]] = len(outer) + len(inner)
+    for frame, size in sizes.items():
+        (table,) = tables_of(ethernet_pcap([frame]), 1 << 20)
+        assert table.once(frame_sizes).tolist() == [size]
+    (table,) = tables_of(cut(four[:30] + bytes(30), 40, 99), 1 << 20)
+    assert table.once(frame_sizes).tolist() == [len(four)]
+    (table,) = tables_of(cut(b"\xff" * 12 + b"\x08\x06" + bytes(46), 20, 99), 1 << 20)
+    assert table.once(frame_sizes).tolist() == [99]

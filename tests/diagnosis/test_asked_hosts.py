@@ -77,15 +77,18 @@ def test_a_host_that_rejects_its_own_gid_redirects_nobody() -> None:
     assert found.advice == "10.0.0.2 rejects its own GID: look at its GID table, and at what its service is bound to."
 
 
-@pytest.mark.parametrize(("later", "service", "accepted", "said"), [
-    (MS, 0x1061144, True, "asked again"),
-    (SEC, 0x1061144, True, "asked for that service again 1,000 ms later (frame 3), and was accepted"),
-    (SEC, 0x1061144, False, ""),
-    (SEC, 0x1061145, True, ""),
+@pytest.mark.parametrize(("later", "before", "service", "accepted", "said"), [
+    (MS, 0x1061144, 0x1061144, True, "asked again"),
+    (SEC, 0x1061144, 0x1061144, True, "asked for that service again 1,000 ms later (frame 3), and was accepted"),
+    (SEC, 0x1061144, 0x1061144, False, ""),
+    (SEC, 0x1061144, 0x1061145, True, ""),
+    (SEC, 1 << 60 | 0x48, 1 << 60 | 0x4A, True, "asked for that service again 1,000 ms later"),
+    (MS, 1 << 60 | 0x48, 1 << 60 | 0x4A, True, "asked again"),
 ])  # fmt: skip
-def test_who_is_accepted_after_a_refusal(later: int, service: int, accepted: bool, said: str) -> None:
+def test_who_is_accepted_after_a_refusal(later: int, before: int, service: int, accepted: bool, said: str) -> None:
+    """The last ones: connected mode of IPoIB, whose service ends with the number of a queue pair."""
     first, then = Lab(qa=0x700), Lab(qa=0x701)
-    first.req(0, local_communication_id=0xA7)
+    first.req(0, local_communication_id=0xA7, service_id=before)
     first.short(200 * US, cm.REJ_ID, cm.REJ, back=True, local_communication_id=0, remote_communication_id=0xA7, reason=28)
     then.req(later, service_id=service)
     if accepted:

@@ -342,6 +342,14 @@ def test_silence_is_one_of_the_queue_pair_or_of_the_host() -> None:
     assert [one.detail for one in dead.diagnosis().connections if one.cause == "retries-exhausted"] == [{"tries": 8, "scope": "host"}]
 
 
+@pytest.mark.parametrize(("lid", "severity"), [(0, "error"), (18, "info")])
+def test_a_connection_with_an_alternate_path_may_go_on_there(lid: int, severity: str) -> None:
+    lab = Lab()
+    repeated(lab, lab.good(lab.up(alternate_remote_port_lid=lid), 100, 5) + MS, 105)
+    found = joined(lab, alive(20 * SEC)).diagnosis().connections
+    assert [one.severity for one in found if one.cause == "retries-exhausted"] == [severity]
+
+
 def large(lab: Lab, number: int, start: int = MS) -> int:
     """Small messages pass, then large ones vanish."""
     lab.good(0, 100, 5)

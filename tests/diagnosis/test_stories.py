@@ -68,6 +68,22 @@ def test_when_a_connection_was_accepted_is_known_beyond_all_times_of_frames(
     assert told.connected_back(refused_one) is connected
 
 
+@pytest.mark.parametrize(("shown", "connected"), [("RTU", True), ("packet", True), ("", False)])
+def test_what_shows_that_a_later_request_was_accepted(shown: str, connected: bool) -> None:
+    """The REP is not captured."""
+    lab = Lab()
+    lab.req(0, local_communication_id=0xA7, local_qpn=0x700)
+    lab.short(MS, cm.REJ_ID, cm.REJ, back=True, local_communication_id=0, remote_communication_id=0xA7, reason=28)
+    lab.req(SEC)
+    if shown == "RTU":
+        lab.short(SEC + MS, cm.RTU_ID, cm.RTU)
+    elif shown:
+        lab.put(SEC + MS, lab.b, lab.a, 4, lab.qa, 500, payload=b"data")
+    told = fed(lab.pcap())
+    (refused_one,) = told.of_cause("refused")
+    assert told.connected_later(refused_one) is connected
+
+
 @pytest.mark.parametrize("window", [256, 1 << 20])
 def test_frames_of_windows_without_transport_headers_count(window: int) -> None:
     lab = Lab()

@@ -62,3 +62,16 @@ def test_two_senders_of_datagrams(tmp_path: Path, payload: bytes, packets_of_oth
         world.seen["server"] = [*seen, (at, flipped(frame, IP + 15, 0x55), number)]
     forth = world.result(tmp_path)["pairs"][0]
     assert forth["changed"].get("address", 0) == changed
+
+
+def test_a_gateway_that_changes_the_address_of_all_packets(tmp_path: Path) -> None:
+    """Both addresses have other packets, too: each point misses a few of them. Most are the same, so they are no servers alike."""
+    world = World(points=("client", "server"))
+    start = world.conversation(60)
+    for psn in range(5_000, 5_020):
+        missing = ["server"] * (psn == 5_004) + ["client"] * (psn in {5_008, 5_012})
+        world.packet(start + 20_000 * (psn - 4_999), psn=psn, opcode=UD_SEND, dest_qp=0x77, payload=b"mine", missing=missing)
+        if "server" not in missing:
+            *seen, (at, frame, number) = world.seen["server"]
+            world.seen["server"] = [*seen, (at, flipped(frame, IP + 15, 0x55), number)]
+    assert world.result(tmp_path)["pairs"][0]["changed"]["address"] == 17

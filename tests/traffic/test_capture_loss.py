@@ -264,7 +264,14 @@ def test_the_order_of_neighbours_is_doubtful_where_a_time_runs_back(window: int,
     monkeypatch.setattr(capture_loss, "MAX_SECONDS", 1)
     forgotten = of(craft.interfaces_pcapng(frames, times=times), window)
     assert forgotten.disordered(30, 40), "there may have been more of them"
-    assert not forgotten.stopped(30, times[39]) and not forgotten.interrupted(1, 40), "they are no pauses"
+
+
+def test_more_records_out_of_order_than_are_remembered_are_no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture_loss, "MAX_SECONDS", 2)
+    times = [FIRST + 1000 * (number - 2 * (number % 5 == 0)) for number in range(40)]
+    loss = of(craft.interfaces_pcapng([(0, ask(number)) for number in range(1, 41)], times=times))
+    assert {one.what: one.count for one in loss.dropped if one.count} == {"records earlier than the one before": 5}
+    assert not loss.stopped(30, times[39]) and not loss.interrupted(1, 40) and loss.disordered(35, 40)
 
 
 def test_an_attribute_that_is_cut_off_may_have_changed_a_fact() -> None:
