@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from ibdissect.lint.rule import REGISTRY
@@ -31,6 +33,13 @@ def test_what_a_check_finds_at_the_end_only(tmp_path: Path) -> None:
     model.close()
 
 
+def waited(model: CaptureModel, done: Callable[[], object]) -> None:
+    """Wait for what threads do, for a minute at most: a machine may be busy."""
+    until = time.monotonic() + 60
+    while not done() and time.monotonic() < until:
+        model.wait(0.02)
+
+
 def test_findings_of_a_growing_capture_come_before_its_end(tmp_path: Path) -> None:
     path = capture(tmp_path)
     model = CaptureModel(str(path), follow=True)
@@ -38,19 +47,13 @@ def test_findings_of_a_growing_capture_come_before_its_end(tmp_path: Path) -> No
     threads = [threading.Thread(target=run, args=(lambda: None,), daemon=True) for run in (model.scan, study.run)]
     for thread in threads:
         thread.start()
-    for _ in range(400):
-        if study._foreseen_to:
-            break
-        model.wait(0.02)
+    waited(model, lambda: study._foreseen_to)
     store, linted = model.findings, check(str(path), OPTIONS)
     now = {(one.code, one.frame) for one in all_of(store)}
     assert not study.finished and {(one.code, one.frame) for one in linted.findings} <= now
     assert dict(store.by_rule) == {code: sum(one.code == code for one in linted.findings) for code in {one.code for one in linted.findings}}
     model.stop_reading()
-    for _ in range(400):
-        if study.finished:
-            break
-        model.wait(0.02)
+    waited(model, lambda: study.finished)
     assert {(one.code, one.frame) for one in all_of(store)} == now
     assert len(store.first()) == len({(one.code, one.frame, one.message) for one in store.first()}) == len(linted.findings)
     model.close()
