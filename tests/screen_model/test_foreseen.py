@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,11 +48,11 @@ def test_findings_of_a_growing_capture_come_before_its_end(tmp_path: Path) -> No
     threads = [threading.Thread(target=run, args=(lambda: None,), daemon=True) for run in (model.scan, study.run)]
     for thread in threads:
         thread.start()
-    waited(model, lambda: study._foreseen_to)
     store, linted = model.findings, check(str(path), OPTIONS)
+    wanted = Counter(one.code for one in linted.findings)
+    waited(model, lambda: dict(store.by_rule) == wanted)
     now = {(one.code, one.frame) for one in all_of(store)}
-    assert not study.finished and {(one.code, one.frame) for one in linted.findings} <= now
-    assert dict(store.by_rule) == {code: sum(one.code == code for one in linted.findings) for code in {one.code for one in linted.findings}}
+    assert not study.finished and {(one.code, one.frame) for one in linted.findings} <= now and dict(store.by_rule) == wanted
     model.stop_reading()
     waited(model, lambda: study.finished)
     assert {(one.code, one.frame) for one in all_of(store)} == now
