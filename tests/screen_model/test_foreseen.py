@@ -50,9 +50,10 @@ def test_findings_of_a_growing_capture_come_before_its_end(tmp_path: Path) -> No
         thread.start()
     store, linted = model.findings, check(str(path), OPTIONS)
     wanted = Counter(one.code for one in linted.findings)
-    waited(model, lambda: dict(store.by_rule) == wanted)
+    known = {(one.code, one.frame) for one in linted.findings}
+    waited(model, lambda: dict(store.by_rule) == wanted and known <= {(one.code, one.frame) for one in all_of(store)})
     now = {(one.code, one.frame) for one in all_of(store)}
-    assert not study.finished and {(one.code, one.frame) for one in linted.findings} <= now and dict(store.by_rule) == wanted
+    assert not study.finished and known <= now and dict(store.by_rule) == wanted
     model.stop_reading()
     waited(model, lambda: study.finished)
     assert {(one.code, one.frame) for one in all_of(store)} == now
