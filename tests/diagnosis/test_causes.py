@@ -551,8 +551,12 @@ def test_a_retry_count_is_used_up_by_one_more_rnr_nak(naks: int, used_up: bool) 
 
 
 @pytest.mark.parametrize(
-    ("sizes", "cause"), [((4096, 4096), "path-mtu"), ((4096,), "retries-exhausted"), ((4096, 64), "retries-exhausted")]
-)
+    ("sizes", "cause"),
+    [
+        ((4096, 4096), "path-mtu"), ((4096,), "retries-exhausted"), ((4096, 64), "retries-exhausted"),
+        ((4096, 4096, 64), "retries-exhausted"),
+    ],
+)  # fmt: skip
 def test_queue_pairs_that_were_dead_when_the_capture_began(sizes: tuple[int, ...], cause: str) -> None:
     """One may be dead for any reason; several whose packets are all larger than what passes there point at the path."""
     labs = [Lab(qa=0x500 + n, qb=0x600 + n) for n in range(len(sizes))]
