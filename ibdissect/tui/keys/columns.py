@@ -103,11 +103,15 @@ def sort(app: TuiApp, key: str, down: bool, *, again: bool = False) -> None:
         return
     base, name = in_order(packets.rows), packets.names.address if packets.names.wanted else None
 
-    def progress(part: float) -> None:
-        if time.monotonic() - begun > SLOW:
-            app.call_later(partial(app.main.key_bar.say, f"sorting by {column.title}: {part:.0%}; Esc stops", stays=True))
+    def say_how_far(part: float, wanted: Callable[[], bool]) -> None:
+        if wanted():  # it may have been stopped since
+            app.main.key_bar.say(f"sorting by {column.title}: {part:.0%}; Esc stops", stays=True)
 
     def work(wanted: Callable[[], bool]) -> None:
+        def progress(part: float) -> None:
+            if time.monotonic() - begun > SLOW:
+                app.call_later(say_how_far, part, wanted)
+
         rows = sort_rows(
             model, base, column, down=down, wanted=wanted, name=name, progress=progress,
             before=app.study.before,

@@ -210,15 +210,17 @@ async def test_info_is_scrolled_sideways(tmp_path: Path) -> None:
 
 
 async def test_a_sort_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it read before it noticed is told nobody."""
+    monkeypatch.setattr("ibdissect.tui.keys.columns.SLOW", -1.0)
     async with running(made.capture(tmp_path)) as (app, pilot):
         after, go_on = app.model.index.after, threading.Event()
-        # What is read after Escape is nothing, so that no progress is told of it.
-        monkeypatch.setattr(app.model.index, "after", lambda _, most: (go_on.wait(10), after(app.model.index.frames, most))[1])
+        monkeypatch.setattr(app.model.index, "after", lambda *given: (go_on.wait(10), after(*given))[1])
         await pilot.press("o", "down", "enter")
         await until(pilot, lambda: app.filtering.busy)
         await pilot.press("escape")
         go_on.set()
         await until(pilot, lambda: not app.filtering.busy)
+        await pilot.pause()
         assert app.main.packets.rows is app.model.rows and app.main.key_bar.note == "not sorted"
 
 
