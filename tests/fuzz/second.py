@@ -64,12 +64,14 @@ class Dissected:
         self.forms: list[tuple[int, type[MadLayer], dict[str, Any]]] = []
         self.rows: list[int] = []
         self.malformed: list[bool] = []
+        self.contradictory: list[bool] = []
+        """Which records hold more than they say was sent: it is a matter of taste whether their packets were cut."""
 
     def add(self, row: int, packet: Packet, size: int, wire: int) -> None:
         """Take in the dissection of a row: `size` bytes captured behind the ERF header, `wire` bytes sent."""
         self.rows.append(row)
-        sent = max(size, wire)  # a record may hold more than it says was sent
-        self.malformed.append(size >= wire and is_malformed(packet, int(self.table.chunk.link[row]), sent))
+        self.malformed.append(size >= wire and is_malformed(packet, int(self.table.chunk.link[row]), wire))
+        self.contradictory.append(size > wire)
         layer: Any = packet
         mad: Any = None
         while layer:
@@ -89,7 +91,7 @@ class Dissected:
         """Everything in which the columns see these rows otherwise."""
         table, rows = self.table, np.array(self.rows, np.int64)
         ours = table.located.malformed[rows] != 0
-        differ = ours != np.array(self.malformed, np.bool_)
+        differ = (ours != np.array(self.malformed, np.bool_)) & ~np.array(self.contradictory, np.bool_)
         if differ.any():
             yield Disagreement("malformed: columns and Scapy", rows[differ].tolist())
         for what in HEADERS:

@@ -122,7 +122,10 @@ def test_frames_that_end_in_their_icrc(less: int) -> None:
 def test_a_record_that_holds_more_than_was_sent() -> None:
     """Its IP packet is whole, and the datagram in it two bytes shorter."""
     frame = roce2(0x64, mad(0x03, 3, 0x16, DATA), bth={"destqp": 1}, udp={"length": 286}, ip={"total_length": 308})
-    assert disagreements([(LINK_ETHERNET, frame, len(frame) - less) for less in (1, 2, 20)]) == []
+    longer = bytearray(smp(1, 0x10) + bytes(300))
+    longer[4:6] = (len(longer) // 4 + 1).to_bytes(2, "big")  # words, one more than there are
+    some = [(LINK_ETHERNET, frame, len(frame) - less) for less in (1, 2, 20)]
+    assert disagreements([*some, (LINK_INFINIBAND, bytes(longer), 290)]) == []
 
 
 def test_views_that_differ_are_noticed() -> None:
