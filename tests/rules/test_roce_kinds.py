@@ -85,7 +85,8 @@ def acknowledged(some: Timed, at: int) -> Timed:
     answers = [other for _, one in some if (other := Packet.of(one)).connected and other.source == packet.target]
     if not packet.connected or packet.opcode in ANSWERS or not answers:
         return []
-    lab = Lab(packet.source, packet.target, answers[-1].qpn, packet.qpn)
+    nearest = min(reversed(answers), key=lambda one: (packet.psn - one.psn) % (1 << 24))  # of several queue pairs
+    lab = Lab(packet.source, packet.target, nearest.qpn, packet.qpn)
     lab.answer(0, packet.psn, msn=packet.psn)
     return [*some[: at + 1], (time + US, lab.frames[0][1]), *some[at + 1 :]]
 

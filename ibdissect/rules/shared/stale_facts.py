@@ -76,7 +76,7 @@ class Outdated:
     def _listen(self, table: ChunkTable, refused: Int) -> None:
         """Note who says what to whom in packets that a table refuses, in these rows of a chunk."""
         native, chunk = table.once(Native), table.chunk
-        index = np.flatnonzero(is_in(native.rows, np.unique(refused)))
+        index = np.flatnonzero(is_in(native.rows, refused))
         source, connected = source_qps(table, native.rows[index], native.opcode[index]), IN_STREAM[native.opcode[index]]
         known = connected | ((source > GSI_QP) & (native.dest_qp[index] > GSI_QP))
         index, source, connected = index[known], source[known], connected[known]
