@@ -13,7 +13,7 @@ from ibdissect.engine.ports import Hop
 
 from .mixed_subnets import ROUTE
 from .model import Subnet
-from .nodes import MAX_HOPS, SWITCH, Node, Origin, Port
+from .nodes import MAX_HOPS, Node, Origin, Port
 
 MAX_ORIGINS = 1024
 MAX_TURNS = 64
@@ -135,7 +135,7 @@ def _differ(was: Node, now: Node, entered: int) -> bool:
     """Whether two nodes are certainly not one: they have two NodeGUIDs, or what answered before its NodeInfo was seen had another LID."""
     if was is now or not now.guid:
         return False
-    port = now.ports.get(0 if now.kind == SWITCH else entered)
+    port = now.manager(entered)
     lids = [one.lids.now for one in was.ports.values() if one.lids.now is not None]
     return was.guid != 0 or (port is not None and port.lids.now is not None and bool(lids) and port.lids.now not in lids)
 

@@ -58,7 +58,7 @@ def _may_be_limited(subnet: Subnet, ways: Int, first: int) -> Bool:
 
     Tables of few ports do: the others cost nothing per packet."""
     found: list[int] = []
-    for lid in distinct_values(ways >> 16) if subnet.partitioned else ():
+    for lid in distinct_values(ways >> 16):
         for port in subnet.owners(lid):
             limited, full = port.p_keys.forms(first) if port.p_keys is not None else (set(), set())
             found += [lid << 16 | FULL | base for base in limited - full]
