@@ -6,6 +6,8 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 import ibdissect
 
 PACKAGE = Path(ibdissect.__file__).parent
@@ -80,6 +82,7 @@ def offsets(source: str) -> list[str]:
     return [f"line {line}: {text}" for line, _, text in sorted(set(found))]
 
 
+@pytest.mark.slow
 def test_only_wire_knows_where_a_field_is() -> None:
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):

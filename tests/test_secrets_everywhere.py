@@ -166,6 +166,7 @@ def cut_and_short(version: int, some: Iterable[Keyed], step: int) -> list[Case]:
             for what, other in islice(shortened(version, last[one.name], 40), 0, None, step)]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_length_that_is_too_short_in_a_frame_that_is_cut() -> None:
     some = list(FEW.values())
     assert told(sent(4)[0], cut_and_short(4, some, 29)) == []

@@ -46,7 +46,7 @@ def found(pattern: bytes, texts: list[bytes]) -> list[bool]:
 @every("pattern", SAME)
 def test_same_as_re(pattern: bytes) -> None:
     chance = random.Random(3)
-    texts = [bytes(chance.choices(ALPHABET, k=chance.randrange(9))) for _ in range(500)] + [b"", b"\n", b"a\n", b"A\n\n"]
+    texts = [bytes(chance.choices(ALPHABET, k=chance.randrange(9))) for _ in range(150)] + [b"", b"\n", b"a\n", b"A\n\n"]
     # Python 3.11 and later read a{,2} as a{0,2}, Perl as text; so does RE2.
     reference = re.compile(pattern.replace(b"a{,2}", rb"a\{,2}"), re.IGNORECASE)
     assert found(pattern, texts) == [reference.search(text) is not None for text in texts]

@@ -76,6 +76,7 @@ def test_data_that_nobody_asks_for_again_has_arrived(tmp_path: Path, next_psn: i
     assert found[4] != "answered", "an acknowledgement that is lost is not asked for"
 
 
+@pytest.mark.slow
 def test_which_copy_was_answered_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where they are matched in different windows."""
     found = proofs(tmp_path, (SEND, 1, -1), (SEND, 2, -1), (SEND, 1, -1), (SEND, 2, -1), (SEND, 3, -1), (ACKNOWLEDGE, 3, ACK))

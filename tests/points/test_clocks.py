@@ -58,6 +58,7 @@ def test_small_steps(tmp_path: Path, late: range, expected: list[int]) -> None:
     assert [one["first_frame"] for one in world.result(tmp_path)["points"][1]["clock"]["segments"]] == expected
 
 
+@pytest.mark.slow
 def test_packets_that_cross_at_a_step(tmp_path: Path) -> None:
     """The tap's clock is set, and compared with that of the server, which packets of both directions pass in another order."""
     world = World(clocks={"tap": behind(0, steps={225_000: 20_000_000}), "server": behind(5_000_000)})

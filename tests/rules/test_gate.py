@@ -151,6 +151,7 @@ def test_a_standby_that_takes_over_ends_what_was_known() -> None:
     assert severity([*seven, *own(1), *own(9), *READ, send(0x9999)]) == ["error"], "it took over before the table was read"
 
 
+@pytest.mark.slow
 def test_what_nobody_recorded_is_not_known() -> None:
     """Two captures of one link in one file: the manager is in sight in both, and may have written the table in between."""
     own: dict[str, Any] = {"path": [], "header": {"transaction_id": 7 << 32 | 3}}

@@ -227,7 +227,7 @@ def test_forgotten_pauses_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {one.what: (one.frame, one.count) for one in loss.dropped if one.count} == {"pauses of the recording": (4, 3)}
 
 
-@pytest.mark.parametrize("window", [32 << 20, 400])
+@pytest.mark.parametrize("window", [32 << 20, pytest.param(400, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("often", [1, 3], ids=["a frame a second", "three frames a second"])
 def test_frames_of_a_long_recording_have_a_time(often: int, window: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fact of hours ago is not of just now, though not every second is remembered."""
@@ -242,7 +242,7 @@ def test_frames_of_a_long_recording_have_a_time(often: int, window: int, monkeyp
     assert not any(one.count for one in loss.dropped)
 
 
-@pytest.mark.parametrize(("second", "between"), [(100, False), (3000, True), (3990, True)])
+@pytest.mark.parametrize(("second", "between"), [(3990, True), pytest.param(100, False, marks=pytest.mark.slow)])
 def test_a_loss_between_two_frames_of_a_long_recording(second: int, between: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second of a frame is known to 64 then: what was lost just before the later one counts, too."""
     monkeypatch.setattr("ibdissect.traffic.capture_loss.MAX_SECONDS", 64)
@@ -252,7 +252,7 @@ def test_a_loss_between_two_frames_of_a_long_recording(second: int, between: boo
     assert loss.between_frames(2000, len(times)) is between
 
 
-@pytest.mark.parametrize("window", [32 << 20, 400])
+@pytest.mark.parametrize("window", [32 << 20, pytest.param(400, marks=pytest.mark.slow)])
 def test_the_order_of_neighbours_is_doubtful_where_a_time_runs_back(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The 21st frame is a second record of the time before it, whichever windows the two are in."""
     frames = [(0, ask(number)) for number in range(1, 41)]
