@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from ibdissect.bounded import KeptDict
-from ibdissect.decode.identity import Frame, PortId
+from ibdissect.decode.identity import Frame, PortNumber
 from ibdissect.wire.sm_port import PortInfo
 
 from .earlier_answers import PortInfos
@@ -28,7 +28,7 @@ class StartedPorts:
 
     def __init__(self, infos: PortInfos) -> None:
         self.infos = infos
-        self.armed = KeptDict[PortId, tuple[Frame, ...]](MAX_PORTS, "ports that were set to a state")
+        self.armed = KeptDict[PortNumber, tuple[Frame, ...]](MAX_PORTS, "ports that were set to a state")
         """Frames of the latest such Sets, ascending."""
 
     def take(self, event: ChunkFollowed) -> None:
@@ -37,17 +37,17 @@ class StartedPorts:
         if not len(smps):
             return
         sets = np.flatnonzero(smps.sets & np.isin(smps.now(PortInfo.port_state), (ARMED, ACTIVE)))
-        for number, frame in zip(smps.key[sets].tolist(), smps.frames[sets].tolist(), strict=True):
-            port = PortId.of(number)
+        time_ns = int(event.table.chunk.time_ns[0])
+        for port, frame in zip(smps.key[sets].tolist(), smps.frames[sets].tolist(), strict=True):
             known = self.armed.get(port, ())
-            self.armed.keep(port, (*known[1 - KEPT_SETS :], frame), frame, int(event.table.chunk.time_ns[0]))
+            self.armed.keep(port, (*known[1 - KEPT_SETS :], frame), frame, time_ns)
 
     def unseen(self, port: Port, frame: int) -> bool:
         """Whether a port that carries data at `frame` last showed that it was not set up, and nobody is seen to do it."""
         info, since = port.info_at(frame)
         if info is None or not _waits(port, info):
             return False
-        sets = self.armed.get(port.id, ())
+        sets = self.armed.get(PortNumber(port.key), ())
         return not bisect_left(sets, since) < bisect_left(sets, frame)
 
     @staticmethod

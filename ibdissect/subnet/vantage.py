@@ -16,7 +16,7 @@ import numpy as np
 from ibdissect.bounded import Dropped
 from ibdissect.decode import Bool, Int
 from ibdissect.decode.bit_fields import extract
-from ibdissect.decode.history import SECOND_NS
+from ibdissect.decode.history import AFTER_ALL, SECOND_NS
 from ibdissect.decode.identity import SenderId
 from ibdissect.decode.rows import by_value, distinct_values, is_in
 from ibdissect.wire import numbers
@@ -118,12 +118,14 @@ class Vantage:
             if origin is None or home is None:
                 continue
             port = home[0].manager(home[1])
-            settled = port is not None and max(origin.home.since, port.lids.since) < first
+            settled = max(origin.home.since, port.lids.since) if port is not None else AFTER_ALL
             for lid, some in by_value(named[mine]):
                 at = index[mine[some]]
                 frames = (smps.rows[at] + first).tolist()
-                tools = [_is_elsewhere(origin, lid, frame) for frame in (frames[:1] if settled else frames)]
-                found.append(at[np.broadcast_to(tools, len(at))])
+                early = bisect_left(frames, settled)  # of all later ones the same is known
+                tools = [_is_elsewhere(origin, lid, frame) for frame in frames[: early + 1]]
+                tools += tools[-1:] * (len(frames) - len(tools))
+                found.append(at[tools])
         return np.concatenate(found)
 
     def _gets(self, event: ChunkFollowed, shared: Bool) -> None:

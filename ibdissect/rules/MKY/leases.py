@@ -109,6 +109,8 @@ class LeaseExpired(LearntFactRule):
 
     def _note(self, event: ChunkFollowed, context: Context) -> None:
         """Who sends requests to which node with a lease, along LIDs or, with a key, along directed routes."""
+        if not event.subnet.leases:
+            return
         asks, chunk = event.requests, event.table.chunk
         known = {slot: since for slot in distinct_values(asks.slot) if slot >= 0 and (since := _leased(event.subnet.by_slot(slot)))}
         if not known:

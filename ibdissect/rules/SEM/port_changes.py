@@ -191,9 +191,10 @@ class CounterWritten(AttributeRule):
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         came, times = np.flatnonzero(smps.answers), smps.event.table.chunk.time_ns
-        ports, askers = smps.key[came].tolist(), _askers(smps, came, LRH.dlid).tolist()
-        for i, reader in zip(came.tolist(), zip(ports, askers, strict=True), strict=True):
-            if reader not in self.readers:
+        readers = [*zip(smps.key[came].tolist(), _askers(smps, came, LRH.dlid).tolist(), strict=True)]
+        fresh = set(readers).difference(self.readers)
+        for i, reader in zip(came.tolist(), readers, strict=True) if fresh else ():
+            if reader in fresh and reader not in self.readers:
                 self.readers.keep(reader, None, int(smps.frames[i]), int(times[smps.rows[i]]))
         return super().suspicious(smps)
 
@@ -295,7 +296,7 @@ class CapabilityChanged(AttributeRule):
 
 
 MAX_SET_PORTS, MAX_FALLEN = 32768, 1024
-ANY = PortId.of(NO_KEY)
+ANY = PortNumber(NO_KEY)
 
 
 class ActiveWithoutArmed(AttributeRule):
@@ -322,7 +323,7 @@ class ActiveWithoutArmed(AttributeRule):
 
     def __init__(self) -> None:
         self.dropped = Dropped("ports that are set to a state")
-        self.armed = KeptDict[PortId, Frame](MAX_SET_PORTS, self.dropped)
+        self.armed = KeptDict[PortNumber, Frame](MAX_SET_PORTS, self.dropped)
         """Ports that somebody set to Armed, and the last frame. An answer may still show the previous state, so one Set is enough. A port
         that was not known then, `ANY`, may be any.
         """
@@ -348,18 +349,18 @@ class ActiveWithoutArmed(AttributeRule):
         tells = smps.answers & (state <= INIT) & np.isin(smps.key, [*self.fallen, *smps.key[falls].tolist()])
         some = np.flatnonzero(arms | falls | tells | wanted)
         asker = np.where(smps.answers[some], _askers(smps, some, LRH.dlid), _askers(smps, some, LRH.slid))
-        columns = some, smps.key[some], asker, smps.frames[some], smps.since[some], arms[some], falls[some], wanted[some]
-        for i, number, who, frame, since, arm, fall, want in zip(*(column.tolist() for column in columns), strict=True):
-            key, port, time_ns = PortId.of(number), PortNumber(number), int(smps.event.table.chunk.time_ns[smps.rows[i]])
-            armed = self.armed.get(key, 0)
+        times = smps.event.table.chunk.time_ns[smps.rows[some]]
+        columns = some, smps.key[some], asker, smps.frames[some], times, smps.since[some], arms[some], falls[some], wanted[some]
+        for i, port, who, frame, time_ns, since, arm, fall, want in zip(*(column.tolist() for column in columns), strict=True):
             if arm:
-                self.armed.keep(key, frame, frame, time_ns)
+                self.armed.keep(port, frame, frame, time_ns)
                 continue
+            armed = self.armed.get(port, 0)
             if fall and 0 < armed < since:  # an answer to the Set may still show the state before it
                 self.fallen.keep(port, frame, frame, time_ns)
             if want:
-                aware = self.aware.get((port, SenderNumber(who)), 0)
+                aware = self.aware.get((port, who), 0)
                 never[i] = not (armed > aware or ANY in self.armed or self.dropped.count)
             elif self.fallen.get(port, 0) > armed:
-                self.aware.keep((port, SenderNumber(who)), frame, frame, time_ns)
+                self.aware.keep((port, who), frame, frame, time_ns)
         return never
