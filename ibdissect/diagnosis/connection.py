@@ -210,7 +210,12 @@ class Connection(Record, frozen=True):
     @property
     def redirected(self) -> bool:
         """Whether it was refused only to send the asker to another port, which is no failure."""
-        return self.verdict == FAILED and self.severity == INFO
+        return self.cause == "refused" and self.severity == INFO
+
+    @property
+    def unsure(self) -> bool:
+        """Whether it only looks as if it had failed."""
+        return self.verdict == FAILED and self.severity == INFO and not self.redirected
 
     @property
     def shown_severity(self) -> str:

@@ -36,7 +36,7 @@ def refused(s: Story) -> str:
     if after:
         whom = f"{who} again" if after[1] == who else f"{after[1]} instead" if s.facts.get("back") else after[1]
         told += f"; {s.asker} then asked {whom} (frame {after[0]}){', and was accepted' * after[2]}"
-    else:
+    elif s.service:
         told += f"; {s.asker} did not ask for that service again"
     return f"{who} told {s.asker}, which asked for a connection{s.service}, to ask another port: {told}"
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 ACCEPTED = ("complete", "partly", "not-captured")
 """States of a set-up that was neither refused nor left without an answer; the last one: its REQ is not captured."""
 ICRC_WRONG = "icrc-wrong-at-sender"
+ANY_SERVICE = Code(-1)
+"""Stands for all services of a host, where the one that was asked for is cut off."""
 AT_ONCE_NS = 10 * SECOND_NS
 """A process that refuses a connection because it asks for one itself gets that within this time."""
 
@@ -92,7 +94,7 @@ class Stories:
 
     def connected_later(self, one: Connection) -> bool:
         """Whether a later request of the one who asked for a connection was accepted, for the same service of that host, or one that is
-        not captured."""
+        not captured; if its own service is cut off, for any."""
         return any(first > one.first_frame for first, _ in self._accepted(one, 0))
 
     def connected_back(self, one: Connection) -> bool:
@@ -110,13 +112,15 @@ class Stories:
         return after < len(times) and times[after] - start < AT_ONCE_NS
 
     def _accepted(self, one: Connection, side: int) -> list[tuple[int, int]]:
-        """What `_set_up` knows of connections that an end asked the other one for: to its service, and by a REQ that is not captured."""
+        """What `_set_up` knows of connections that an end asked the other one for: to its service (to any if it is cut off), and by a REQ
+        that is not captured.
+        """
         if self._latest is None:
             self._latest = self._set_up()
-        if one.hosts is None or one.set_up.service_id is None:
+        if one.hosts is None:
             return []
-        ends = one.hosts[side], one.hosts[1 - side]
-        return [self._latest.get((*ends, service), (0, 0)) for service in (same_service(one.set_up.service_id), None)]
+        ends, asked = (one.hosts[side], one.hosts[1 - side]), same_service(one.set_up.service_id)
+        return [self._latest.get((*ends, service), (0, 0)) for service in (ANY_SERVICE if asked is None else asked, None)]
 
     def _set_up(self) -> dict[tuple[HostNumber, HostNumber, Code | None], tuple[int, int]]:
         """The first frame of the latest connection that was accepted, and the frame that shows it."""
@@ -124,7 +128,7 @@ class Stories:
         for raw, how in self.verdicts.set_up() if self.verdicts is not None else ():
             if raw.setup is not None and raw.taken is not None and how.state in ACCEPTED:
                 ends = HostNumber(raw.hosts[0].number), HostNumber(raw.hosts[1].number)
-                latest[*ends, raw.setup.asked_service] = raw.first_frame, raw.taken[0]
+                latest[*ends, raw.setup.asked_service] = latest[*ends, ANY_SERVICE] = raw.first_frame, raw.taken[0]
                 if how.service_id is not None and is_own_port(how.service_id):
                     insort(self._own_ports.setdefault(ends, []), raw.taken[1])
         return latest

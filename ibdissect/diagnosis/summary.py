@@ -57,7 +57,7 @@ def shared_causes(connections: list[Connection]) -> list[SharedCause]:
     for i, one in enumerate(connections):
         for host in {_host(one, side) for side in (0, 1)}:
             of_host[host] += 1
-        if one.healthy or one.cause == "slow-by-application":
+        if one.healthy or one.redirected or one.cause == "slow-by-application":
             continue
         if between := one.detail.get("lost_between"):  # several points show where: that is no host's
             assert isinstance(between, list)

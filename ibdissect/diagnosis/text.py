@@ -29,9 +29,9 @@ from .slices import PARTS, cost, when_of
 
 ORDER = {FAILED: 0, ODD: 1, SLOW: 2, CANNOT_TELL: 3, HEALTHY: 4}
 SAID = {FAILED: "failed", ODD: "against the rules", SLOW: "slow", CANNOT_TELL: "unclear", HEALTHY: "healthy"}
-REDIRECTED, REFUSED_ONCE = "redirected", "refused once"
+REDIRECTED, REFUSED_ONCE, UNSURE = "redirected", "refused once", "perhaps failed"
 SIGNS = {FAILED: "✖", ODD: "‼", SLOW: "⚠"}
-"""The mark of each verdict; a redirection, and a refusal that was made good at once, have that of an info."""
+"""The mark of each verdict; a redirection, a refusal that was made good at once, and what may have worked have that of an info."""
 HEALTHY_SIGN, UNCLEAR_SIGN, INFO_SIGN = "✔", "?", "ℹ"
 SILENT = ("psn-reused",)
 """Causes that lose data without a word to anybody: they are told first."""
@@ -67,16 +67,16 @@ def heading(one: Connection) -> str:
 
 def sign(one: Connection) -> str:
     """The mark of its verdict."""
-    if one.redirected or one.recovered:
+    if one.redirected or one.recovered or one.unsure:
         return INFO_SIGN
     return SIGNS.get(one.verdict, UNCLEAR_SIGN if one.verdict == CANNOT_TELL else HEALTHY_SIGN)
 
 
 def verdicts(connections: Iterable[Connection]) -> str:
     """How many connections have each verdict: `2 failed, 81 healthy`."""
-    number = Counter(label(one) if one.redirected or one.recovered else SAID[one.verdict] for one in connections)
+    number = Counter(UNSURE if one.unsure else label(one) if one.redirected or one.recovered else SAID[one.verdict] for one in connections)
     order = [*SAID.values()]
-    order[1:1] = REFUSED_ONCE, REDIRECTED
+    order[1:1] = UNSURE, REFUSED_ONCE, REDIRECTED
     return ", ".join(f"{number[said]:,} {said}" for said in order if number[said])
 
 

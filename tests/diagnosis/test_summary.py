@@ -73,3 +73,12 @@ def test_a_host_that_asks_again_and_again_for_a_queue_pair_that_is_held(number: 
     told = [one.why for one in joined(first, *many).diagnosis().shared if one.cause == "duplicate-qp-after-restart"]
     assert len(told) == number - 1
     assert all(why.startswith("10.0.0.1 asked 2 times for a connection of a queue pair that another host still holds") for why in told)
+
+
+@pytest.mark.parametrize(("reason", "number"), [(12, 2), (25, 0)])
+def test_a_host_that_sends_askers_to_another_port_refuses_nothing(reason: int, number: int) -> None:
+    labs = [Lab(qa=0x500 + n) for n in range(2)]
+    for n, lab in enumerate(labs):
+        lab.req(n * MS, local_communication_id=0xA5 + n)
+        lab.short(n * MS + US, cm.REJ_ID, cm.REJ, back=True, reason=reason, local_communication_id=0, remote_communication_id=0xA5 + n)
+    assert [one.connections for one in joined(*labs).diagnosis().shared if one.cause == "refused"] == [number] * bool(number)

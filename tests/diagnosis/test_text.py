@@ -139,6 +139,16 @@ def test_one_direction_is_said_on_top() -> None:
     assert "\nnote:" not in told(dead_host().diagnosis())
 
 
+def test_what_may_have_worked_perhaps_failed() -> None:
+    """RNR NAKs whose limit only the set-up says."""
+    lab = Lab()
+    CAUSES["RNR exhausted"][2](lab)
+    assert ": 1 failed" in (text := told(lab.diagnosis())) and "✖ 10.0.0.1 " in text
+    lab.frames = lab.frames[3:]
+    assert ": 1 perhaps failed" in (text := told(lab.diagnosis()))
+    assert "ℹ 10.0.0.1 QP 0x000111 → 10.0.0.2 QP 0x000222  RC  rnr-exhausted" in text and "redirected" not in text
+
+
 def test_a_redirection_is_no_failure() -> None:
     lab = Lab()
     lab.req(0)
@@ -148,6 +158,7 @@ def test_a_redirection_is_no_failure() -> None:
     assert ": 1 redirected" in text and "ℹ 10.0.0.1 QP 0x000111 → 10.0.0.2  RC  redirected" in text
     assert "to ask another port: reason 25, port redirection; it names the port with GID ::ffff:10.0.0.7" in text
     assert "did not ask for that service again" in text and "Nothing, if 10.0.0.1 follows" in text
+    assert "did not ask" not in told(lab.diagnosis(100)), "the service is cut off"
 
 
 @pytest.mark.parametrize(("later", "accepted", "others", "once"), [

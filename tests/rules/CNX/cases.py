@@ -23,7 +23,7 @@ case("CNX001", shown(asked, reject(12)), shown(works), frames=[2], severity="err
 case("CNX001", shown(asked, reject(28)), shown(asked, reject(8)), frames=[2], twin_also=["CM012"], file=None)
 
 
-def at_last(service: int, lacks: str = "") -> bytes:
+def at_last(service: int, lacks: str = "", snap: int = 65535) -> bytes:
     """A refused connection, and another one that is set up, of which the capture may lack a message."""
     lab = Lab()
     asked(lab)
@@ -37,7 +37,7 @@ def at_last(service: int, lacks: str = "") -> bytes:
         lab.short(time + 2 * MS, cm.RTU_ID, cm.RTU, local_communication_id=0xA7, remote_communication_id=0xB7)
     elif lacks:
         lab.put(time + 3 * MS, lab.b, lab.a, 4, 0x112, 500, payload=b"data")
-    return lab.pcap()
+    return lab.pcap(snap)
 
 
 case("CNX001", at_last(0x1061145), shown(works), severity="error", file=None)
@@ -45,6 +45,10 @@ case("CNX001", at_last(0x1061144), shown(works), severity="info", file=None)
 for lacks in ("REQ", "REP", "both answers"):  # its other messages, or its packets, show that it was accepted
     case("CNX001", at_last(0x1061144, lacks), shown(works), severity="info", file=None)
 case("CNX001", at_last(0x1061145, "REP"), shown(works), severity="error", file=None)
+IN_SERVICE = 100
+"""A snap length that cuts off the service of a REQ, and not the reason of a REJ."""
+case("CNX001", at_last(0x1061145, snap=IN_SERVICE), shown(works), severity="info", also=["CAP001"], file=None)
+case("CNX001", shown(asked, reject(12), snap=IN_SERVICE), shown(works), severity="error", also=["CAP001"], file=None)
 case("CNX001", shown(asked, reject(25)), shown(works), severity="info", file=None)
 NVME_NO_RESOURCES = b"\0\0\6\0"
 """The private data of a REJ: record format 0, status 6."""

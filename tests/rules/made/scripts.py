@@ -13,12 +13,12 @@ LATER = 30 * SEC
 """How long captures go on: beyond all timers."""
 
 
-def shown(*script: Script, **more: Any) -> bytes:
+def shown(*script: Script, snap: int = 65535, **more: Any) -> bytes:
     """The capture of a lab."""
     lab = Lab(**more)
     for step in script:
         step(lab)
-    return lab.pcap()
+    return lab.pcap(snap)
 
 
 def busy(lab: Lab) -> None:
