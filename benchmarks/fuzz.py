@@ -33,7 +33,7 @@ sys.path.insert(0, str(ROOT))
 from ibdissect.capture.times import FAR_NS, SECOND_NS  # noqa: E402
 from ibdissect.decode.chunk_table import ChunkTable  # noqa: E402
 from ibdissect.dfilter.compile import compile_filter  # noqa: E402
-from ibdissect.dissect.build import dissect_row  # noqa: E402
+from ibdissect.dissect.frame_trees import dissect_row  # noqa: E402
 from ibdissect.dissect.info_line import summaries  # noqa: E402
 from ibdissect.dissect.printers import dotted, dump  # noqa: E402
 from ibdissect.dissect.shown_value import Presenter  # noqa: E402

@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_INFINIBAND  # noqa: E402
-from ibdissect.capture.discover import SUFFIXES  # noqa: E402
+from ibdissect.capture.file_names import SUFFIXES  # noqa: E402
 from ibdissect.decode.chunk_table import ChunkTable  # noqa: E402
 from ibdissect.decode.hidden.cut_keys import checksum_fields, hidden_checksums  # noqa: E402
 from ibdissect.decode.hidden.key_numbers import keys_of, secret_fields  # noqa: E402

@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from ibdissect.cli.common import CommonOptions
+from ibdissect.cli.common_options import CommonOptions
 from ibdissect.cli.output import early_options
 from ibdissect.cli.points import MergedCapture
 from ibdissect.pipeline.check import CheckOptions

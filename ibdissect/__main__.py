@@ -10,7 +10,7 @@ import sys
 def main() -> None:
     """Answer `--version` at once; for anything else load the command line."""
     if sys.argv[1:] in (["--version"], ["-V"]):
-        from ibdissect.built import version_line
+        from ibdissect.version_text import version_line
 
         print(version_line())
         return

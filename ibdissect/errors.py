@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from ibdissect.public_names import public_name, without_secrets
+from ibdissect.shown_urls import public_name, without_secrets
 
 
 def defined_in(kind: type) -> str:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from msgspec import Struct as Record
 
 from ibdissect.plugin_timeout import Interrupted, NotCalled, patient
-from ibdissect.public_names import without_secrets
+from ibdissect.shown_urls import without_secrets
 
 NAMED = 8
 """Failures that an error message lists individually."""

@@ -72,7 +72,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     if not parent.config.getoption("--ibdissect") or file_path.suffix == ".py":  # Python tests are pytest's
         return None
-    from ibdissect.capture.discover import is_capture
+    from ibdissect.capture.path_arguments import is_capture
 
     # Like `ibdissect lint`, accept any file given explicitly, whatever its name.
     if not parent.session.isinitpath(file_path) and not is_capture(str(file_path)):
@@ -102,7 +102,7 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, p
     """Add what pytest passes over in a folder: links to nothing, pipes, sockets and devices with the name of a capture, which fail."""
     report = yield
     if collector.config.getoption("--ibdissect") and isinstance(collector, pytest.Directory) and report.passed:
-        from ibdissect.capture.discover import is_capture
+        from ibdissect.capture.path_arguments import is_capture
 
         for path in sorted(collector.path.iterdir()):
             if os.path.isfile(path) or os.path.isdir(path) or not is_capture(str(path)):
@@ -133,8 +133,8 @@ class CaptureItem(pytest.Item):
     def runtest(self) -> None:
         names = ("select", "ignore", "fail_on", "baseline", "config", "allow_empty")
         given = {name: self.config.getoption(f"--ibdissect-{name.replace('_', '-')}") for name in names}
+        from ibdissect.capture.file_names import Irregular
         from ibdissect.capture.folders import why_not_searched
-        from ibdissect.capture.sets import Irregular
 
         below = self.path.is_relative_to(Path.cwd())
         plugins = self.config.getoption("--ibdissect-plugin")
@@ -175,13 +175,13 @@ def assert_clean(
     """
     __tracebackhide__ = True
     from ibdissect.cli.baselines import KnownFindings
-    from ibdissect.cli.checking import check_options
-    from ibdissect.cli.common import CommonOptions
+    from ibdissect.cli.common_options import CommonOptions
+    from ibdissect.cli.effective_options import check_options
     from ibdissect.cli.lint import RANKS
     from ibdissect.errors import ConfigError
     from ibdissect.pipeline.check import check
     from ibdissect.report import Run
-    from ibdissect.report.lines import full_capture
+    from ibdissect.report.concise_and_full import full_capture
 
     common = CommonOptions(config=os.fspath(config) if config is not None else None, plugins=tuple(plugins))
     options = check_options(common, selected=select, ignored=ignore, max_findings=SHOWN)

@@ -12,9 +12,10 @@ import numpy as np
 
 from ibdissect import plugins as plugin_loader
 from ibdissect.capture.chunk import Chunk
-from ibdissect.capture.discover import discover, one_set
 from ibdissect.capture.index import FrameIndex
 from ibdissect.capture.opening import Source, open_capture
+from ibdissect.capture.path_arguments import discover
+from ibdissect.capture.recordings import one_set
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.dissect.named_values import MESSAGE_NAMES
 from ibdissect.dissect.tree import Tree
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ibdissect.dfilter.answers import AnswerFrames
-    from ibdissect.dfilter.computed import Findings, State
+    from ibdissect.dfilter.frame_properties import Findings, State
     from ibdissect.diagnosis.connection import Connection
     from ibdissect.lint.finding import CaptureReport
     from ibdissect.mad.rmpp_reassembly import Reassembled
@@ -196,7 +197,7 @@ class Capture(Reading):
         """Code, rule and severity of the findings in each frame; found in one check on first use. CaptureError for a pipe."""
         if self._codes is None:
             self.read_twice("for its findings")
-            from ibdissect.dfilter.computed import FindingFacts
+            from ibdissect.dfilter.frame_properties import FindingFacts
 
             found: dict[int, list[FindingFacts]] = {}
             for one in self.report(self.options()).findings:
@@ -216,7 +217,7 @@ class Capture(Reading):
 
     def state(self, names: Iterable[str]) -> State:
         """What columns of these names need beyond their frames: findings, answers, names of nodes. ConfigError, CaptureError."""
-        from ibdissect.dfilter.computed import FINDING_NAMES, NODE_NAMES, State
+        from ibdissect.dfilter.frame_properties import FINDING_NAMES, NODE_NAMES, State
         from ibdissect.dissect.named_values import ANSWER_NAMES
 
         wanted, state = set(names), State(presenter=self.presenter(), hide_keys=not self.show_keys)

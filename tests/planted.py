@@ -12,7 +12,7 @@ import numpy as np
 
 import ibdissect
 from ibdissect.decode.hidden.cut_keys import without_keys
-from ibdissect.dissect.build import dissect_rows
+from ibdissect.dissect.frame_trees import dissect_rows
 from ibdissect.dissect.json_lines import JsonLines
 from ibdissect.dissect.named_values import reveals_key, runs
 from ibdissect.dissect.printers import dump

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ibdissect import Capture
-from ibdissect.dissect.build import dissect_row
+from ibdissect.dissect.frame_trees import dissect_row
 from ibdissect.dissect.info_line import summaries
 from ibdissect.dissect.shown_value import Presenter
 from ibdissect.pipeline.check import CheckOptions, check

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from ibdissect.bounded import BUDGET, BoundedDict, KeptDict, KeptList
-from ibdissect.decode import reassembled, rmpp_places, smp_contents
+from ibdissect.decode import reassembled, repeated_smps, rmpp_places
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.diagnosis import frame_times
-from ibdissect.diagnosis.stories import Stories
+from ibdissect.diagnosis.diagnosis_for_rules import Stories
 from ibdissect.engine import connection_setups, episodes, flow_counts, lanes, pairing, psn_gaps, psn_order, smps, waiting_packets
 from ibdissect.lint.linter import Linter
 from ibdissect.mad import rmpp_reassembly
@@ -57,7 +57,7 @@ OTHERS = {
     "times of frames": frame_times.MAX_TIMES * 8,
     "early flows": early_packets.MAX_FLOWS * (8 * flow_counts.VALUES + 64),
     "places of segments": rmpp_places.MAX_FRAMES * 10,
-    "contents of SMPs that rules of three kinds judged": smp_contents.MAX_JUDGED * 16 * 3,
+    "contents of SMPs that rules of three kinds judged": repeated_smps.MAX_JUDGED * 16 * 3,
     "repetitions of segments": rmpp_places.MAX_TRANSFERS * rmpp_places.MAX_AGAIN * 44,
 }
 """State that is no container of `bounded`: its bound, and what an entry takes."""

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ibdissect.subnet.describe import describe
-from ibdissect.subnet.files.writing import ibnetdiscover
+from ibdissect.subnet.files.for_other_tools import ibnetdiscover
 from tests import independent_packets
 from tests.alpha import ALPHA, SOURCES, STATES, Known, Place, learnt, swept, values_of
 

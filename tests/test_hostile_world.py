@@ -276,12 +276,12 @@ def test_scapys_packets_of_one_frame_are_freed_before_the_next() -> None:
 
 def test_temporary_files_are_private(tmp_path: Path, repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pipe is spooled to an unnamed file; a file being replaced is private until it is complete."""
-    from ibdissect.export import files
+    from ibdissect.export import whole_files
 
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with Capture(io.BytesIO((repo / "captures/pkey-lab.pcap").read_bytes())) as capture:
         assert capture.dissect(3).frame == 3 and list(tmp_path.iterdir()) == []
-    with files.replacing(str(tmp_path / "x")) as file:
+    with whole_files.replacing(str(tmp_path / "x")) as file:
         file.write(b"1")
         (part,) = tmp_path.iterdir()
         assert stat.S_IMODE(part.stat().st_mode) & 0o077 == 0

@@ -20,7 +20,7 @@ from ibdissect import Capture
 from ibdissect.bounded import dropped_of
 from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.opening import open_capture
-from ibdissect.cli.frames import PRINTERS
+from ibdissect.cli.show_formats import PRINTERS
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.hidden.key_numbers import KeyNumbering
 from ibdissect.decode.services import Services
@@ -36,7 +36,7 @@ from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.multicast_groups import GroupFacts
 from ibdissect.subnet.switch_tables import Forwarding
 from ibdissect.tables.default_fields import DEFAULT
-from ibdissect.tables.rows import Rows, named_columns
+from ibdissect.tables.values_in_frames import Rows, named_columns
 from ibdissect.traffic.statistics import Statistics
 from ibdissect.wire.text import plain
 from tests.bounds import bound

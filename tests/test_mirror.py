@@ -25,7 +25,7 @@ TESTED_BY_OTHERS = {
     ),
     "cli": (
         "tests/cli/test_main.py, test_refusals.py and tests/test_docs.py run the commands",
-        "annotate browser common each_capture export frame_selection frames output scapy_text scrub sql",
+        "annotate browser common_options each_capture export frame_selection output scapy_text scrub show_formats sql",
     ),
     "diagnosis": (
         "tests/diagnosis/test_causes.py",
@@ -33,19 +33,19 @@ TESTED_BY_OTHERS = {
     ),
     "dfilter": (
         "tests/dfilter/test_compile.py, test_corners.py, test_recorded.py and test_tshark.py put filters through all of it",
-        "check checked computed literals names syntax",
+        "check frame_properties literals names syntax typed_tree",
     ),
     "dissect": (
         "tests/dissect/test_walk.py, test_summary.py and tests/cli/test_show.py",
         "info_line_mad info_line_other json_lines layout named_values printers shown_value tree",
     ),
     "engine": (
-        "tests/engine/test_pairing.py and tests/diagnosis/test_follow.py",
+        "tests/engine/test_pairing.py and tests/diagnosis/test_connection_follower.py",
         "agreed_lanes",
     ),
     "export": (
         "tests/export/test_export.py",
-        "answers files formats frames writers",
+        "copied_frames formats query_results whole_files writers",
     ),
     "layers": (
         "tests/layers/test_captures.py and test_building.py",
@@ -65,15 +65,15 @@ TESTED_BY_OTHERS = {
     ),
     "screen_model": (
         "tests/screen_model/test_background_analysis.py and tests/tui drive them",
-        "flows shown_frames shown_names threads",
+        "one_way_flows shown_frames shown_names threads",
     ),
     "subnet": (
         "tests/subnet/test_known_tables.py, test_shared.py, test_earlier_answers.py and tests/subnet/files/test_roce_toml.py",
-        "attribute_smps roce_network sa_records",
+        "attribute_smps facts_from_sa_records roce_network",
     ),
     "transport": (
         "tests/transport/test_flows.py and test_streams.py",
-        "credits events losses multicast stream_packets",
+        "credits events lost_requests multicast stream_packets",
     ),
     "tui": (
         "tests/tui/test_snapshots.py, and test_ending.py for the drivers",

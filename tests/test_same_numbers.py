@@ -14,7 +14,7 @@ from ibdissect import Capture
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.services import Services
 from ibdissect.decode.tcp_segments import segments_of
-from ibdissect.diagnosis.stories import Stories
+from ibdissect.diagnosis.diagnosis_for_rules import Stories
 from ibdissect.mad.missed_exchanges import SmpGaps
 from ibdissect.mad.transactions import Transactions
 from ibdissect.transport.messages import Messages

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from ibdissect import Capture
+from ibdissect.decode.equal_rows import SLOTS, slot
 from ibdissect.decode.hidden.key_numbers import secret_fields
-from ibdissect.decode.rows import SLOTS, slot
 from ibdissect.dissect.json_lines import JsonLines
 from ibdissect.dissect.shown_value import Presenter
 from ibdissect.tables import capture_table

@@ -17,14 +17,14 @@ import pytest
 from ibdissect.capture import records
 from ibdissect.capture.compressed import zstd_library
 from ibdissect.capture.opening import open_capture
-from ibdissect.lint import by_answers, conditions
+from ibdissect.lint import compared_with_answers, stateless_rules
 from ibdissect.lint.point_faults import PointFaults
 from ibdissect.lint.site_policy import SitePolicy
 from ibdissect.pipeline.check import CheckOptions, check_reading
 from ibdissect.pipeline.reading import Reading
 from ibdissect.report import Run, render
 from ibdissect.rules import load
-from ibdissect.subnet.files.reading import SubnetFiles
+from ibdissect.subnet.files.kinds_of_files import SubnetFiles
 from tests.capture.built import Pipe
 from tests.craft import LINK_ERF, erf_pcap
 from tests.rules.cases import CASES
@@ -129,7 +129,7 @@ def check(name: str, data: bytes, told: Told = NOTHING) -> None:
 @pytest.fixture(autouse=True)
 def _rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Rules leave out what repeats an earlier window however little it is."""
-    for module in (conditions, by_answers):
+    for module in (stateless_rules, compared_with_answers):
         monkeypatch.setattr(module, "SMALL", 1)
     yield
     records.ROWS = ROWS

@@ -80,7 +80,7 @@ class ShortRetry(Rule):
 
     @on_event(Replied)
     def answered(self, event: Any, context: Any) -> Iterator[Hit]:
-        """`decode.connections` has put REQ and REP together; the connection is the key, so it is one finding."""
+        """`decode.cm_connections` has put REQ and REP together; the connection is the key, so it is one finding."""
         connection = event.connection
         if connection.retry_count == 0:
             arguments = {"connection": connection.text, "count": connection.retry_count}

@@ -12,12 +12,12 @@ import numpy as np
 from msgspec.structs import replace
 
 from ibdissect.capture.chunk import Chunk, Comments, Damage, Reader, SetMember
+from ibdissect.capture.file_names import CaptureSet, missing, next_of
 from ibdissect.capture.interfaces import NANOSECONDS, OPT_TSRESOL, Interfaces
 from ibdissect.capture.records import LONGEST, MAX_DAMAGE
 from ibdissect.capture.remote import is_url
-from ibdissect.capture.sets import CaptureSet, missing, next_of
 from ibdissect.errors import CaptureError
-from ibdissect.public_names import public_name
+from ibdissect.shown_urls import public_name
 
 LAST_INTERFACE = 65535
 

@@ -11,8 +11,8 @@ from msgspec import Struct as Record
 from ibdissect.errors import CaptureError
 
 from .compressed import unpacked
+from .file_names import Unit, files_of
 from .remote import is_url
-from .sets import Unit, files_of
 
 PIECE = 1 << 20
 """Bytes read at once."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, Chunk
+from ibdissect.capture.gather import Bytes, Ints, Words
+from ibdissect.capture.record_starts import Mask, Stride
 from ibdissect.capture.records import DAY, Records
-from ibdissect.capture.scan import Mask, Stride
-from ibdissect.capture.scattered import Bytes, Ints, Words
 from ibdissect.wire.encapsulation import ERF_ETHERNET
 
-from . import scattered
+from . import gather
 
 HEADER = 16
 TYPE_PAD = 48
@@ -42,7 +42,7 @@ def erf_rows(raw: Bytes, headers: Ints, available: Ints, head: Words | None = No
     A record too short for its header becomes a row without bytes and without `pseudo`.
     """
     if head is None:
-        head = scattered.columns(raw, headers, (0, HEADER // 4))
+        head = gather.columns(raw, headers, (0, HEADER // 4))
     # Convert seconds and 2**-32 fractions separately: together they would overflow.
     fraction, second = head[0].view("<u4").astype(np.uint64), head[1].view("<u4").astype(np.int64)
     fraction *= 1_000_000_000
@@ -54,8 +54,8 @@ def erf_rows(raw: Bytes, headers: Ints, available: Ints, head: Words | None = No
     kinds = head[2].view(np.uint8)[::4].copy()
     length = head[3].view(">u2")[1::2].astype(np.int64)
     interface = (head[2].view(np.uint8)[1::4] & 3).astype(np.uint16)
-    skip = scattered.looked_up(kinds, _SKIP).astype(np.int64)
-    link = scattered.looked_up(kinds, _LINK).astype(np.uint16)
+    skip = gather.looked_up(kinds, _SKIP).astype(np.int64)
+    link = gather.looked_up(kinds, _LINK).astype(np.uint16)
     if int(kinds.max(initial=0)) & 0x80:
         more = np.flatnonzero(kinds & 0x80)
         skip[more] += _extension_bytes(raw, headers[more], available[more])
@@ -106,7 +106,7 @@ class ErfRecords(Records):
         return int.from_bytes(raw[position + 4 : position + 8].tobytes(), "little")
 
     def likely(self, raw: Bytes, filled: int, positions: Ints, second: int | None) -> Mask:
-        head = scattered.gather(raw, positions, HEADER)
+        head = gather.gather(raw, positions, HEADER)
         rlen, wlen = head.view(">u2")[:, 5], head.view(">u2")[:, 7]
         good: Mask = _KNOWN[head[:, 8] & 0x7F] & (rlen > HEADER) & (wlen > 0)
         if second is not None:
@@ -114,7 +114,7 @@ class ErfRecords(Records):
         return good
 
     def fault(self, raw: Bytes, filled: int, starts: Ints, sizes: Ints) -> tuple[int, str]:
-        head = scattered.gather(raw, starts, HEADER)
+        head = gather.gather(raw, starts, HEADER)
         rlen, known = head.view(">u2")[:, 5], _KNOWN[head[:, 8] & 0x7F]
         bad = np.flatnonzero((rlen < HEADER) | ~known)
         if not bad.size:

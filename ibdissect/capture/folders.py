@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from ibdissect.capture.sets import Irregular
+from ibdissect.capture.file_names import Irregular
 from ibdissect.errors import CaptureError
 
 KERNEL = frozenset(

@@ -18,9 +18,9 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.capture.chunk import Chunk, SetMember
+from ibdissect.capture.gather import Ints
 from ibdissect.capture.interfaces import Interfaces
 from ibdissect.capture.remote import Remote, is_url
-from ibdissect.capture.scattered import Ints
 from ibdissect.capture.windows import SLACK
 from ibdissect.errors import CaptureError
 

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.capture.scattered import Ints
+from ibdissect.capture.gather import Ints
 from ibdissect.capture.times import FAR, nanoseconds
 
 Ticks = npt.NDArray[np.uint64]

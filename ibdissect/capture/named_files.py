@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, NoReturn, cast
 
+from ibdissect.capture.file_names import Irregular
 from ibdissect.capture.folders import below, fixed_part, matches
-from ibdissect.capture.sets import Irregular
 from ibdissect.errors import ConfigError
 
 MOST_FILES, MOST_BYTES, MOST_S, MOST_PARTS = 10_000, 64 << 20, 30.0, 64

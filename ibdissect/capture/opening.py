@@ -19,12 +19,12 @@ from ibdissect.capture.chained import ChainedReader
 from ibdissect.capture.chunk import Reader
 from ibdissect.capture.compressed import PACKED, unpacked
 from ibdissect.capture.erf import ErfRecords, looks_like_erf
+from ibdissect.capture.file_names import NUMBERED_ENDING, CaptureSet, Irregular
 from ibdissect.capture.reader import CaptureReader, CaptureSource
 from ibdissect.capture.records import Records
-from ibdissect.capture.sets import NUMBERED_ENDING, CaptureSet, Irregular
 from ibdissect.capture.windows import WINDOW, FileBytes, ObjectBytes, read_up_to, waited
 from ibdissect.errors import CaptureError, nearest
-from ibdissect.public_names import public_name
+from ibdissect.shown_urls import public_name
 
 FOREIGN = {
     b"snoop\0\0\0": "snoop capture", b"RTSS": "Network Monitor capture", b"GMBU": "Network Monitor capture",

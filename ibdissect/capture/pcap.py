@@ -7,12 +7,12 @@ from msgspec.structs import replace
 
 from ibdissect.capture import erf
 from ibdissect.capture.chunk import AHEAD, FRONT, LINK_ERF, LINK_ETHERNET, LINK_NAMES, Chunk
+from ibdissect.capture.gather import Bytes, Ints
+from ibdissect.capture.record_starts import Mask, Stride
 from ibdissect.capture.records import DAY, LONGEST, Records
-from ibdissect.capture.scan import Mask, Stride
-from ibdissect.capture.scattered import Bytes, Ints
 from ibdissect.errors import CaptureError
 
-from . import scattered
+from . import gather
 
 MAGICS = {b"\xd4\xc3\xb2\xa1": ("<", 1000), b"\xa1\xb2\xc3\xd4": (">", 1000), b"\x4d\x3c\xb2\xa1": ("<", 1), b"\xa1\xb2\x3c\x4d": (">", 1)}
 """First four bytes -> byte order and nanoseconds per unit of the sub-second field."""
@@ -62,7 +62,7 @@ class PcapRecords(Records):
         return int.from_bytes(raw[position : position + 4].tobytes(), "little" if self.order == "<" else "big")
 
     def likely(self, raw: Bytes, filled: int, positions: Ints, second: int | None) -> Mask:
-        head = scattered.gather(raw, positions, HEADER).view(f"{self.order}u4")
+        head = gather.gather(raw, positions, HEADER).view(f"{self.order}u4")
         caplen, length = head[:, 2], head[:, 3]
         good = (caplen > 0) & (caplen <= length) & (length <= LONGEST) & (head[:, 1] < 1_000_000_000 // self.unit)
         if second is not None:
@@ -80,7 +80,7 @@ class PcapRecords(Records):
         near = int(starts[-1]) + HEADER + FRONT <= len(raw)
         ahead = AHEAD if self.link == LINK_ETHERNET else 0
         size = FRONT if near else erf.HEADER if self.link == LINK_ERF else 0
-        words = scattered.columns(raw, starts, (0, HEADER // 4), (HEADER - ahead, size // 4))
+        words = gather.columns(raw, starts, (0, HEADER // 4), (HEADER - ahead, size // 4))
         head, front = words[: HEADER // 4].view(f"{self.order}u4"), words[HEADER // 4 :]
         caplen = head[2].astype(np.int64)
         if self.link == LINK_ERF:

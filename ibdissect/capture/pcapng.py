@@ -10,16 +10,16 @@ import struct
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.capture import erf, scan
+from ibdissect.capture import erf, record_starts
 from ibdissect.capture.chunk import LINK_ERF, LINK_NAMES, Chunk, Damage
+from ibdissect.capture.gather import Bytes, Ints
 from ibdissect.capture.interfaces import Interfaces, Ticks
 from ibdissect.capture.pcap import OTHER_LINKS
+from ibdissect.capture.record_starts import Mask, Stride
 from ibdissect.capture.records import LONGEST, Records
-from ibdissect.capture.scan import Mask, Stride
-from ibdissect.capture.scattered import Bytes, Ints
 from ibdissect.errors import CaptureError
 
-from . import scattered
+from . import gather
 
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, PACKET = 0x0A0D0D0A, 1, 2, 3, 6
 KNOWN = (SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, 4, 5, PACKET, 7, 8, 9, 10, 0xBAD, 0x40000BAD)
@@ -74,7 +74,7 @@ class PcapngRecords(Records):
         return None
 
     def likely(self, raw: Bytes, filled: int, positions: Ints, second: int | None) -> Mask:
-        head = scattered.gather(raw, positions, 8).view(f"{self.order}u4")
+        head = gather.gather(raw, positions, 8).view(f"{self.order}u4")
         size = head[:, 1].astype(np.int64)
         good: Mask = (size >= HEADER) & (size % 4 == 0) & (size <= LONGEST + 4096) & np.isin(head[:, 0], KNOWN)
         good &= positions + size <= filled
@@ -82,16 +82,16 @@ class PcapngRecords(Records):
         return good
 
     def _trailers(self, raw: Bytes, starts: Ints, sizes: Ints) -> Ints:
-        trailers: Ints = scattered.unaligned(raw, f"{self.order}u4")[starts + sizes - 4].astype(np.int64)
+        trailers: Ints = gather.unaligned(raw, f"{self.order}u4")[starts + sizes - 4].astype(np.int64)
         return trailers
 
     def complete(self, raw: Bytes, filled: int, at: int) -> tuple[Ints, int, str, bool]:
         if at + HEADER > filled:
             return np.empty(0, np.int64), at, "", False
         stop = min(filled, max(at + self.span, at + HEADER))
-        starts, after = scan.walk(raw, at, stop, self.stride)
+        starts, after = record_starts.walk(raw, at, stop, self.stride)
         other = ">" if self.order == "<" else "<"
-        swapped = self._blocks(raw, starts, SECTION) & (scattered.unaligned(raw, f"{other}u4")[starts + 8] == BYTE_ORDER_MAGIC)
+        swapped = self._blocks(raw, starts, SECTION) & (gather.unaligned(raw, f"{other}u4")[starts + 8] == BYTE_ORDER_MAGIC)
         if swapped.any():
             cut = int(np.argmax(swapped))
             if cut == 0:
@@ -104,13 +104,13 @@ class PcapngRecords(Records):
         return starts, after, reason, again or (not self.need and after + HEADER <= filled)
 
     def _blocks(self, raw: Bytes, starts: Ints, kind: int) -> Mask:
-        found: Mask = scattered.unaligned(raw, f"{self.order}u4")[starts] == kind
+        found: Mask = gather.unaligned(raw, f"{self.order}u4")[starts] == kind
         return found
 
     def fault(self, raw: Bytes, filled: int, starts: Ints, sizes: Ints) -> tuple[int, str]:
-        length = scattered.unaligned(raw, f"{self.order}u4")[starts + 4].astype(np.int64)
+        length = gather.unaligned(raw, f"{self.order}u4")[starts + 4].astype(np.int64)
         section = self._blocks(raw, starts, SECTION)
-        magic = scattered.unaligned(raw, f"{self.order}u4")[starts + 8] == BYTE_ORDER_MAGIC
+        magic = gather.unaligned(raw, f"{self.order}u4")[starts + 8] == BYTE_ORDER_MAGIC
         bad = (length < HEADER) | (length % 4 != 0) | (length > LONGEST_BLOCK) | (section & ~magic)
         whole = ~bad & (starts + sizes <= filled)
         bad[whole] = self._trailers(raw, starts[whole], sizes[whole]) != sizes[whole]
@@ -124,7 +124,7 @@ class PcapngRecords(Records):
         return first, f"block length {int(length[first])} is impossible"
 
     def rows(self, raw: Bytes, base: int, starts: Ints) -> Chunk:
-        kind = scattered.unaligned(raw, f"{self.order}u4")[starts].astype(np.int64)
+        kind = gather.unaligned(raw, f"{self.order}u4")[starts].astype(np.int64)
         described = np.cumsum(kind == INTERFACE) + len(self.interfaces)
         section = np.maximum.accumulate(np.where(kind == SECTION, described, self.section))
         sizes = self.stride.sizes(raw, starts)
@@ -147,7 +147,7 @@ class PcapngRecords(Records):
         return self._packets(raw, base, starts[packet], sizes[packet], kind[packet], section[packet], described[packet])
 
     def _packets(self, raw: Bytes, base: int, starts: Ints, sizes: Ints, kind: Ints, section: Ints, described: Ints) -> Chunk:
-        head = scattered.gather(raw, starts, PACKET_HEADER).view(f"{self.order}u4").astype(np.int64)
+        head = gather.gather(raw, starts, PACKET_HEADER).view(f"{self.order}u4").astype(np.int64)
         simple = kind == SIMPLE_PACKET
         within = np.where(kind == OLD_PACKET, head[:, 2] >> 16 if self.order == ">" else head[:, 2] & 0xFFFF, head[:, 2])
         interface = section + np.where(simple, 0, within)
@@ -220,7 +220,7 @@ class PcapngRecords(Records):
 
     def _read_comments(self, raw: Bytes, rows: Ints, at: Ints, stop: Ints) -> None:
         """Collect the comments in the options of all blocks, one option of each at a time; row r is frame `frames` + 1 + r."""
-        short = scattered.unaligned(raw, f"{self.order}u2")
+        short = gather.unaligned(raw, f"{self.order}u2")
         for _ in range(MAX_OPTIONS):
             inside = at + 4 <= stop
             rows, at, stop = rows[inside], at[inside], stop[inside]

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec.structs import replace
 
-from ibdissect.capture import scan
+from ibdissect.capture import record_starts
 from ibdissect.capture.chunk import FRONT, Chunk, Comments, Damage
 from ibdissect.capture.compressed import TooMuch
-from ibdissect.capture.scan import Mask, Stride
-from ibdissect.capture.scattered import Bytes, Ints
+from ibdissect.capture.gather import Bytes, Ints
+from ibdissect.capture.record_starts import Mask, Stride
 from ibdissect.engine import packet_kinds
 
 ROWS = packet_kinds.ROWS
@@ -113,7 +113,7 @@ class Records(ABC):
 
     def complete(self, raw: Bytes, filled: int, at: int) -> tuple[Ints, int, str, bool]:
         """Complete good records from `at`: starts, where they end, the fault there ("" for none), whether to call again."""
-        return self.checked(raw, filled, *scan.walk(raw, at, filled, self.stride))
+        return self.checked(raw, filled, *record_starts.walk(raw, at, filled, self.stride))
 
     def checked(self, raw: Bytes, filled: int, starts: Ints, after: int) -> tuple[Ints, int, str, bool]:
         """Like `complete` for known starts: cut before a fault or an incomplete record."""
@@ -165,7 +165,7 @@ class Records(ABC):
         for first in range(at + 1, last + 1, PIECE):
             positions = np.arange(first, min(first + PIECE, last + 1), dtype=np.int64)
             likely = positions[self.likely(raw, filled, positions, self.second)]
-            good = scan.chained(
+            good = record_starts.chained(
                 raw, likely, filled, stride, lambda where: self.likely(raw, filled, where, self.second),
                 end=filled if final else -1,
             )  # fmt: skip

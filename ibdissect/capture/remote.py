@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from ibdissect.capture.windows import ByteStream, ReadInterrupted, ended
 from ibdissect.errors import CaptureError
-from ibdissect.public_names import without_secrets
+from ibdissect.shown_urls import without_secrets
 
 T = TypeVar("T")
 FIRST = 1 << 18

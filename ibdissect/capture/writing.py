@@ -10,8 +10,8 @@ from typing import IO
 from dpkt import pcap, pcapng
 
 from ibdissect.capture.chunk import LINK_ERF, Chunk
+from ibdissect.capture.file_owners import followed
 from ibdissect.capture.interfaces import NANOSECONDS, Interfaces
-from ibdissect.capture.owners import followed
 from ibdissect.capture.records import LONGEST
 from ibdissect.errors import CaptureError, writing
 

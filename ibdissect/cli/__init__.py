@@ -118,7 +118,7 @@ def group(ctx: click.Context) -> None:
 
 def _version(ctx: click.Context, asked: bool) -> None:
     if asked:
-        from ibdissect.built import version_line
+        from ibdissect.version_text import version_line
 
         echo(version_line())
         ctx.exit()
@@ -189,7 +189,7 @@ def _run(arguments: list[str] | None) -> int:
     failed: list[str] = []
 
     def warned(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
-        from ibdissect.cli.common import say
+        from ibdissect.cli.common_options import say
 
         of_plugin = issubclass(category, PluginWarning)
         failed.extend([str(message)] if of_plugin else ())
@@ -204,17 +204,17 @@ def _run(arguments: list[str] | None) -> int:
         # Not `main`: it turns a broken pipe into status 1, which means findings here.
         # `color=True`: otherwise click removes colours if the output is not a terminal, whatever `--color` says.
         with group.make_context("ibdissect", [*words], color=True) as context:
-            context.meta["ibdissect.words"] = words  # `cli.common.command_line`
+            context.meta["ibdissect.words"] = words  # `cli.common_options.command_line`
             result = group.invoke(context)
         sys.stdout.flush()
-        return max(result if isinstance(result, int) else 0, context.obj or 0, 2 if failed else 0)  # see cli.common.incomplete
+        return max(result if isinstance(result, int) else 0, context.obj or 0, 2 if failed else 0)  # see cli.common_options.incomplete
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.ClickException as error:
         _show(error)
         return 2
     except IbdissectError as error:
-        from ibdissect.cli.common import say
+        from ibdissect.cli.common_options import say
 
         say(f"error: {error}")
         return 2
@@ -241,7 +241,7 @@ def _refuse_file_names(words: list[str]) -> None:
 
 def _failed(error: BaseException) -> int:
     """Say what failed: plugins may raise anything, a traceback is shown only for exceptions of our own code."""
-    from ibdissect.cli.common import say
+    from ibdissect.cli.common_options import say
 
     plugins = sys.modules.get("ibdissect.plugins")
     failure = plugins.failure(error) if plugins is not None else None
@@ -263,7 +263,7 @@ def _failed(error: BaseException) -> int:
 
 
 def _show(error: click.ClickException) -> None:
-    from ibdissect.cli.common import say
+    from ibdissect.cli.common_options import say
 
     if isinstance(error, click.UsageError) and error.ctx is not None:
         echo(error.ctx.get_usage(), err=True)
@@ -271,7 +271,7 @@ def _show(error: click.ClickException) -> None:
         echo(err=True)
     here, text = None, error.format_message()
     if isinstance(error, click.NoSuchOption):
-        from ibdissect.cli.other_words import ours
+        from ibdissect.cli.options_of_other_tools import ours
 
         here = ours(error.ctx.info_name if error.ctx is not None else None, error.option_name)
         text = error.message if here is not None else text  # without guesses

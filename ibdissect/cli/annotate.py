@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ibdissect.cli.common import CommonOptions, common_options, say
+from ibdissect.cli.common_options import CommonOptions, common_options, say
 from ibdissect.cli.output import ending_of, findings_of, max_findings_option, opened_capture, output_option
 from ibdissect.wire.text import counted
 
@@ -20,8 +20,8 @@ def command(capture: str, target: str, max_findings: int, common: CommonOptions)
     Existing comments stay. Frames are written unchanged, including their keys.
     """
     ending_of(target, (".pcapng", ".ntar"))
-    from ibdissect.export.files import replacing
-    from ibdissect.export.frames import comments_by_frame, write_frames
+    from ibdissect.export.copied_frames import comments_by_frame, write_frames
+    from ibdissect.export.whole_files import replacing
 
     with opened_capture(capture, common, passes=2) as opened:
         findings = findings_of(opened, common, max_findings).findings

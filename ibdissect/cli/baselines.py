@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from ibdissect.capture.file_names import Unit, series_of
 from ibdissect.capture.named_files import NamedFiles
-from ibdissect.capture.sets import Unit, series_of
-from ibdissect.cli.common import say
+from ibdissect.cli.common_options import say
 from ibdissect.errors import ConfigError
 from ibdissect.lint.baseline import (
     MOST,
@@ -21,8 +21,8 @@ from ibdissect.lint.baseline import (
 )
 from ibdissect.lint.finding import CaptureReport
 from ibdissect.pipeline.check import CheckOptions
-from ibdissect.public_names import public_name
 from ibdissect.report import first_of_each
+from ibdissect.shown_urls import public_name
 from ibdissect.wire.text import counted
 
 MOST_TEXT = 64 << 20
@@ -76,7 +76,7 @@ class KnownFindings:
             self.written = None
         if self.written is not None:
             from ibdissect.capture.digest import content_of
-            from ibdissect.export.files import replacing
+            from ibdissect.export.whole_files import replacing
 
             named = {self.written.name_of(path): unit for path, unit in self.units.items()}
             found = {name: content_of(named[name]) for name in sorted({entry.capture for entry in self.entries}) if name in named}

@@ -25,7 +25,7 @@ def written(config: Config) -> str:
 
 def ignore(path: str, code: str) -> None:
     """Add a rule to `ignore` of a configuration file, which is made if there is none. ConfigError, CaptureError: it stays as it was."""
-    from ibdissect.export.files import replacing
+    from ibdissect.export.whole_files import replacing
 
     text = ""
     if os.path.exists(path):

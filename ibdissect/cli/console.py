@@ -1,6 +1,6 @@
 """Printing on a terminal that has a progress bar: the bar is taken away before anything else is written.
 
-Commands print with `echo` (and `cli.common.say`), never past it: what is written while a bar is drawn would be glued to it.
+Commands print with `echo` (and `cli.common_options.say`), never past it: what is written while a bar is drawn would be glued to it.
 """
 
 from __future__ import annotations

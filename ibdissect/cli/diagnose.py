@@ -13,8 +13,8 @@ from msgspec import Struct as Record
 
 from ibdissect import engine
 from ibdissect.capture.chunk import SetMember
-from ibdissect.capture.sets import Unit
-from ibdissect.cli.common import CommonOptions, common_options, say, without
+from ibdissect.capture.file_names import Unit
+from ibdissect.cli.common_options import CommonOptions, common_options, say, without
 from ibdissect.cli.console import echo
 from ibdissect.cli.each_capture import EachCapture, Outcome, engine_option, jobs_option
 from ibdissect.cli.output import captures_argument, open_for, set_option, units_of
@@ -26,7 +26,7 @@ from ibdissect.heap import uncollected
 from ibdissect.pipeline.check import Stop
 from ibdissect.pipeline.ordered_pool import Stopped
 from ibdissect.pipeline.reading import Progress
-from ibdissect.public_names import public_name
+from ibdissect.shown_urls import public_name
 from ibdissect.wire.text import visible_json
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def command(
 
 def _merged(comparison: Comparison, found: list[Diagnosed], each: EachCapture[Diagnosed]) -> Iterator[Diagnosed]:
     """One diagnosis of all points; nothing if one could not be read."""
-    from ibdissect.points.diagnosed import diagnosed
+    from ibdissect.points.connections_at_points import diagnosed
 
     if not each.status:
         yield Diagnosed(diagnosed(comparison, [one.diagnosis for one in found]), [])
@@ -108,7 +108,7 @@ def _tell(
 
             echo("\n".join([*lines(one.diagnosis, paint, top, every=every), *([""] if several else [])]))
     if format_ == "json":
-        from ibdissect.diagnosis.objects import json_text
+        from ibdissect.diagnosis.json_objects import json_text
 
         for text in json_text([one.diagnosis for one in found]):
             echo(visible_json(text))

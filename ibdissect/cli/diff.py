@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ibdissect.cli.common import CommonOptions, common_options, incomplete, refuse, without, write_json
+from ibdissect.cli.common_options import CommonOptions, common_options, incomplete, refuse, without, write_json
 from ibdissect.cli.console import echo
 from ibdissect.errors import ConfigError, SubnetFileError
 from ibdissect.wire.text import counted, printable
@@ -54,7 +54,7 @@ def command(before: str, after: str, format_: str, fail_on: str, on_screen: bool
     total = sum(map(len, found.values()))
     title = f"{counted(total, 'change') if total else 'No changes'} from {printable(before)} to {printable(after)}"
     if on_screen:
-        from ibdissect.tui.changes import ChangesApp
+        from ibdissect.tui.diff_screen import ChangesApp
 
         ChangesApp(title, lines).run()
     elif format_ == "json":
@@ -85,7 +85,7 @@ def _changes(before: str, after: str, common: CommonOptions) -> dict[str, list[d
         raise ConfigError("-Y", common.filter, "selects frames, and not both sides are captures")
     found = {} if nameless else changes(sides[0][0], sides[1][0])
     if captures:
-        from ibdissect.cli.checking import check_options, checked_selection, say_whose_rules
+        from ibdissect.cli.effective_options import check_options, checked_selection, say_whose_rules
 
         options = check_options(common, max_findings=None)
         both = []

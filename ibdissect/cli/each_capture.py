@@ -19,15 +19,15 @@ from msgspec.structs import replace
 
 from ibdissect import failures, plugin_timeout
 from ibdissect.capture.chunk import Damage
-from ibdissect.capture.sets import Unit, files_of
+from ibdissect.capture.file_names import Unit, files_of
 from ibdissect.capture.windows import allow_reads, interrupt_reads
 from ibdissect.errors import ConfigError, IbdissectError, missing_extra
 from ibdissect.pipeline.check import Stop
 from ibdissect.pipeline.ordered_pool import Engine, Stopped, Work, spread
 from ibdissect.pipeline.reading import Progress
-from ibdissect.public_names import public_name
+from ibdissect.shown_urls import public_name
 
-from .common import CommonOptions, say
+from .common_options import CommonOptions, say
 from .console import progress_bar
 
 INTERRUPTED = 130

@@ -13,9 +13,9 @@ from typing import IO, TYPE_CHECKING, TypeVar
 import click
 from msgspec import Struct as Record
 
-from ibdissect.capture.sets import Unit
+from ibdissect.capture.file_names import Unit
 from ibdissect.cli import output
-from ibdissect.cli.common import CommonOptions, common_options, grouped, refuse, say
+from ibdissect.cli.common_options import CommonOptions, common_options, grouped, refuse, say
 from ibdissect.cli.each_capture import EachCapture, Outcome, engine_option, jobs_option
 from ibdissect.errors import ConfigError
 from ibdissect.export import formats
@@ -27,7 +27,7 @@ from ibdissect.wire.text import counted
 if TYPE_CHECKING:
     from ibdissect.cli.windows_in_processes import Write
     from ibdissect.python_interface import Capture
-    from ibdissect.tables.rows import Rows
+    from ibdissect.tables.values_in_frames import Rows
 
 OTHERS = ("findings", "connections", "messages", "records", "points")
 """Options that say what is written instead of the frames."""
@@ -149,7 +149,7 @@ def command(captures: tuple[str, ...], wanted: ExportArguments, common: CommonOp
         passes = int(wanted.target != "-" or not sys.stdout.isatty())  # a bar would be drawn among the rows
         with output.opened_capture(capture, common, passes=passes) as opened, _written(wanted.target, capture) as file:
             if ending in output.FRAME_ENDINGS:
-                from ibdissect.export.frames import write_frames
+                from ibdissect.export.copied_frames import write_frames
 
                 count = write_frames(opened, file, output.FRAME_ENDINGS[ending])
             elif rows == "frames":
@@ -172,7 +172,7 @@ C = TypeVar("C", bound="Rows")
 def _columns_of(kind: type[C], opened: Capture, wanted: ExportArguments) -> C:
     """The wanted columns of a capture, as texts or for Arrow."""
     from ibdissect.tables.default_fields import DEFAULT
-    from ibdissect.tables.rows import named_columns
+    from ibdissect.tables.values_in_frames import named_columns
 
     named = named_columns(opened.catalog, wanted.names or DEFAULT, first=wanted.first)
     return kind(named, opened.state(column.name for column in named))
@@ -182,7 +182,7 @@ def _writer(opened: Capture, wanted: ExportArguments, ending: str) -> tuple[Rows
     """The columns of frames, and what writes them."""
     if ending == ".csv":
         from ibdissect.export.csv import write_rows
-        from ibdissect.tables.rows import Rows
+        from ibdissect.tables.values_in_frames import Rows
 
         columns = _columns_of(Rows, opened, wanted)
         return columns, partial(write_rows, columns)
@@ -252,7 +252,7 @@ def _partitioned(units: Sequence[Unit], wanted: ExportArguments, common: CommonO
     """Add the frames of captures to a dataset, each when all of it was read."""
     keys = wanted.partitions
     from ibdissect.export.parquet_folders import unfinished_files
-    from ibdissect.tables.rows import named_columns
+    from ibdissect.tables.values_in_frames import named_columns
     from ibdissect.wire.catalog import builtin
 
     named_columns(common.loaded()[0] or builtin(), wanted.names)  # a wrong name is said once, not for each capture
@@ -293,7 +293,7 @@ def _written(target: str, source: Unit) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
         sys.stdout.flush()
         return
-    from ibdissect.export.files import replacing
+    from ibdissect.export.whole_files import replacing
 
     with replacing(target, source) as file:
         yield file

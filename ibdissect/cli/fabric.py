@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ibdissect.capture.chunk import SetMember
-from ibdissect.capture.sets import Unit
-from ibdissect.cli.common import CommonOptions, common_options, refuse, say, without, write_json
+from ibdissect.capture.file_names import Unit
+from ibdissect.cli.common_options import CommonOptions, common_options, refuse, say, without, write_json
 from ibdissect.cli.console import echo
 from ibdissect.cli.output import opened_capture, selection_of, set_option, source_of
 from ibdissect.errors import ConfigError
 from ibdissect.lint.set_members import members_object, with_files
-from ibdissect.public_names import public_name
+from ibdissect.shown_urls import public_name
 from ibdissect.wire.text import Paint, counted, printable
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def command(captures: tuple[str, ...], as_set: bool, format_: str, dot: bool, at
         raise ConfigError("CAPTURE", "--subnet", "one of them must be given")
     learnt, result, members = _read(capture, at, common)
     if format_ in ("partitions.conf", "ibnetdiscover"):
-        from ibdissect.subnet.files.writing import ibnetdiscover, partitions_conf
+        from ibdissect.subnet.files.for_other_tools import ibnetdiscover, partitions_conf
 
         for one in learnt:
             echo("\n".join(ibnetdiscover(one.subnet) if format_ == "ibnetdiscover" else partitions_conf(one.subnet)))

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ibdissect.cli.common import OF_CAPTURES, CommonOptions, common_options, without
+from ibdissect.cli.common_options import OF_CAPTURES, CommonOptions, common_options, without
 from ibdissect.cli.console import echo
 from ibdissect.dfilter.names import COMPUTED, MARKS, names_of
 from ibdissect.errors import FilterError

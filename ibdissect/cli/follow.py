@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
-from ibdissect.cli.common import CommonOptions, common_options, without
+from ibdissect.cli.common_options import CommonOptions, common_options, without
 from ibdissect.cli.console import echo
 from ibdissect.cli.output import opened_capture
 from ibdissect.errors import ConfigError

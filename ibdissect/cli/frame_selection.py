@@ -17,7 +17,7 @@ from ibdissect.wire.catalog import Catalog
 if TYPE_CHECKING:
     from ibdissect.dfilter.answers import AnswerFrames
     from ibdissect.dfilter.compile import Filter
-    from ibdissect.dfilter.computed import Findings
+    from ibdissect.dfilter.frame_properties import Findings
 
 ENDLESS = (1 << 63) - 1
 

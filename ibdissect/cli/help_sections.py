@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import click
 
-from .common import say
+from .common_options import say
 
 NEW_NAMES: dict[tuple[str, str], str] = {
     ("export", "--to"): "--output", ("scrub", "--to"): "--output", ("annotate", "--to"): "--output", ("fabric", "--write"): "--format",

@@ -15,10 +15,13 @@ from msgspec import Struct as Record
 from msgspec.structs import replace
 
 from ibdissect import report as formats
-from ibdissect.capture.discover import rings
+from ibdissect.capture.file_names import Unit, files_of
+from ibdissect.capture.recordings import rings
 from ibdissect.capture.remote import is_url
-from ibdissect.capture.sets import Unit, files_of
-from ibdissect.cli.checking import (
+from ibdissect.cli.common_options import CommonOptions, columns, common_options, grouped, say
+from ibdissect.cli.console import echo
+from ibdissect.cli.each_capture import INTERRUPTED, each_capture, engine_option
+from ibdissect.cli.effective_options import (
     check_options,
     checked_selection,
     extend_ignore_option,
@@ -29,9 +32,6 @@ from ibdissect.cli.checking import (
     say_followed,
     select_option,
 )
-from ibdissect.cli.common import CommonOptions, columns, common_options, grouped, say
-from ibdissect.cli.console import echo
-from ibdissect.cli.each_capture import INTERRUPTED, each_capture, engine_option
 from ibdissect.cli.help_sections import Sectioned
 from ibdissect.cli.output import MaxFindings, refuse_captures, units_of
 from ibdissect.cli.report_targets import Target, digests_of, limited, most_listed, summary_file, targets_of, write_report
@@ -44,8 +44,8 @@ from ibdissect.pipeline.capture_report import killed
 from ibdissect.pipeline.check import CheckOptions, Stop, check
 from ibdissect.pipeline.ordered_pool import Work
 from ibdissect.pipeline.reading import Progress
-from ibdissect.public_names import public_name
 from ibdissect.report import text as text_report
+from ibdissect.shown_urls import public_name
 from ibdissect.wire.text import plain
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def command(paths: tuple[str, ...], wanted: LintArguments, common: CommonOptions
     began_s, targets = time(), targets_of(wanted.format_, wanted.output, wanted.files)
     options = _options(wanted, most_listed(targets, wanted.max_findings), common)
     if wanted.show_settings:
-        from ibdissect.cli.settings import settings_text
+        from ibdissect.cli.shown_settings import settings_text
 
         chosen = bool(wanted.selected or wanted.more or wanted.ignored or wanted.more_ignored or wanted.no_crc)
         text = settings_text(

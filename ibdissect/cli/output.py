@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ibdissect.capture.discover import discover, one_set, sets_of
-from ibdissect.capture.owners import followed
-from ibdissect.capture.sets import ENDINGS, Unit, files_of
-from ibdissect.cli.common import CommonOptions, incomplete, say
+from ibdissect.capture.file_names import ENDINGS, Unit, files_of
+from ibdissect.capture.file_owners import followed
+from ibdissect.capture.path_arguments import discover
+from ibdissect.capture.recordings import one_set, sets_of
+from ibdissect.cli.common_options import CommonOptions, incomplete, say
 from ibdissect.cli.console import echo, progress_bar
 from ibdissect.errors import ConfigError, missing_extra, writing
 from ibdissect.wire.text import counted
@@ -73,7 +74,7 @@ def findings_of(opened: Capture, common: CommonOptions, max_findings: int | None
 
     `max_findings`: of a rule; None or -1: all.
     """
-    from .checking import check_options, say_whose_rules
+    from .effective_options import check_options, say_whose_rules
 
     max_findings = None if max_findings is None or max_findings < 0 else max_findings
 
@@ -98,7 +99,7 @@ def selection_of(opened: Capture, common: CommonOptions) -> FrameSelection | Non
 
 
 def _options(common: CommonOptions) -> CheckOptions:
-    from .checking import check_options  # most commands need no findings
+    from .effective_options import check_options  # most commands need no findings
 
     return check_options(common, max_findings=None)
 
@@ -110,7 +111,7 @@ def early_options(common: CommonOptions, *, points: bool = False) -> CheckOption
     """
     options = None
     if points or common.settings.judges or common.subnet:
-        from .checking import check_options
+        from .effective_options import check_options
 
         options = check_options(common, points=points)
     if common.filter:
@@ -217,7 +218,7 @@ def write_text(result: str, output: str | None) -> None:
     if output in (None, "-", "/dev/stdout"):  # also appends if it is redirected to a file
         echo(result, nl=False)
         return
-    from ibdissect.export.files import replacing
+    from ibdissect.export.whole_files import replacing
 
     with writing(output):
         followed(output)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ibdissect import report as formats
-from ibdissect.cli.checking import check_options, checked_selection, followed, ignore_option, say_followed
-from ibdissect.cli.common import CommonOptions, common_options, refuse, without
+from ibdissect.cli.common_options import CommonOptions, common_options, refuse, without
 from ibdissect.cli.console import echo
+from ibdissect.cli.effective_options import check_options, checked_selection, followed, ignore_option, say_followed
 from ibdissect.cli.lint import RANKS, exit_status
 from ibdissect.cli.output import ending_of, refuse_captures, write_text
 from ibdissect.cli.report_targets import Target, write_report
@@ -23,9 +23,9 @@ from ibdissect.cli.stats import table_lines
 from ibdissect.errors import ConfigError
 from ibdissect.lint.finding import CaptureReport
 from ibdissect.pipeline.check import CheckOptions, check
-from ibdissect.public_names import public_name
-from ibdissect.report import lines as line_report
+from ibdissect.report import concise_and_full
 from ibdissect.report.json import finding_object
+from ibdissect.shown_urls import public_name
 from ibdissect.wire.text import Paint, counted, plain, printable, visible_json
 
 if TYPE_CHECKING:
@@ -91,8 +91,8 @@ def command(
         paint = common.paint(sys.stdout) if output is None else plain
         parts: Iterable[str] = [
             "".join(f"{line}\n" for line in [*lines(outcome, paint), ""]),
-            *(line_report.full_capture(one, run, paint) for one in reports),
-            line_report.full_summary(reports, run),
+            *(concise_and_full.full_capture(one, run, paint) for one in reports),
+            concise_and_full.full_summary(reports, run),
         ]
     elif format_ == "json":
         parts = _json(outcome, every_packet(comparison) if packets else None)
@@ -133,7 +133,7 @@ class MergedCapture:
     """The merged capture of several points, in a temporary file, for the screen."""
 
     def __init__(self, captures: Sequence[str], common: CommonOptions) -> None:
-        from ibdissect.points.merged import delays, merged_faults, write_merged
+        from ibdissect.points.merged_capture import delays, merged_faults, write_merged
 
         comparison = compared(captures, common)
         self._names = " + ".join(printable(point.name) for point in comparison.points)
@@ -175,8 +175,8 @@ def _judged(comparison: Comparison, options: CheckOptions, common: CommonOptions
 
 
 def _write(comparison: Any, target: str, captures: tuple[str, ...], common: CommonOptions) -> None:
-    from ibdissect.export.files import replacing
-    from ibdissect.points.merged import write_merged
+    from ibdissect.export.whole_files import replacing
+    from ibdissect.points.merged_capture import write_merged
 
     refuse_captures(captures, write=target)
     with replacing(target) as file:

@@ -6,9 +6,9 @@ import sys
 
 import click
 
-from ibdissect.cli.checking import check_options, checked_selection, followed, ignore_option, no_crc_option, select_option
-from ibdissect.cli.common import CommonOptions, command_line, common_options, say
+from ibdissect.cli.common_options import CommonOptions, command_line, common_options, say
 from ibdissect.cli.console import progress_bar
+from ibdissect.cli.effective_options import check_options, checked_selection, followed, ignore_option, no_crc_option, select_option
 from ibdissect.cli.output import MaxFindings, captures_of, refuse_captures, require_extra, write_text
 from ibdissect.errors import ConfigError
 

@@ -10,7 +10,7 @@ from msgspec import Struct as Record
 from msgspec.structs import replace
 
 from ibdissect import report as formats
-from ibdissect.capture.owners import followed
+from ibdissect.capture.file_owners import followed
 from ibdissect.errors import CaptureError, ConfigError, nearest
 from ibdissect.lint.finding import CaptureReport
 

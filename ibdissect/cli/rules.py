@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from ibdissect.cli.common import OF_CAPTURES, CommonOptions, common_options, without
+from ibdissect.cli.common_options import OF_CAPTURES, CommonOptions, common_options, without
 from ibdissect.cli.console import echo
 from ibdissect.errors import ConfigError, defined_in
 from ibdissect.lint import toml_rules

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import click
 
-from .common import CommonOptions
+from .common_options import CommonOptions
 
 sandbox_option = click.option(
     "--sandbox", is_flag=True, help="Write nothing but what was asked for, open no connection, take at most 8 GB (Linux: Landlock)."

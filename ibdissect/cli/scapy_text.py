@@ -28,7 +28,7 @@ from ibdissect.capture.chunk import (
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.find_structures import at_place
 from ibdissect.decode.ignored_data import beside
-from ibdissect.dissect.build import dissect_row
+from ibdissect.dissect.frame_trees import dissect_row
 from ibdissect.dissect.shown_value import BESIDE, REVEALS, Presenter
 from ibdissect.dissect.tree import Tree
 from ibdissect.layers import ERF, LRH, Layer, layer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ibdissect.cli.common import CommonOptions, common_options, without
+from ibdissect.cli.common_options import CommonOptions, common_options, without
 from ibdissect.cli.output import FRAME_ENDINGS, ending_of, opened_capture, output_option
 from ibdissect.wire.text import counted
 
@@ -24,7 +24,7 @@ def command(capture: str, target: str, verify: bool, common: CommonOptions) -> i
     removed. CRCs that were correct are correct again. Times, sizes, P_Keys, port numbers and service IDs stay.
     """
     ending = ending_of(target, FRAME_ENDINGS)
-    from ibdissect.export.files import replacing
+    from ibdissect.export.whole_files import replacing
     from ibdissect.scrub.rewrite import write_scrubbed
 
     with opened_capture(capture, common, passes=3 if verify else 2) as opened:

@@ -10,11 +10,11 @@ import sys
 import click
 
 from ibdissect.capture.remote import is_url
-from ibdissect.cli.common import CommonOptions, common_options, say, without
+from ibdissect.cli.common_options import CommonOptions, common_options, say, without
 from ibdissect.cli.output import early_options
 from ibdissect.cli.sandbox import sandbox_option
 from ibdissect.errors import CaptureError, ConfigError, missing_extra
-from ibdissect.public_names import public_name
+from ibdissect.shown_urls import public_name
 from ibdissect.wire.text import printable
 
 HOST = "127.0.0.1"

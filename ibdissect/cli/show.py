@@ -6,10 +6,10 @@ import sys
 
 import click
 
-from ibdissect.cli.common import CommonOptions, common_options, refuse
+from ibdissect.cli.common_options import CommonOptions, common_options, refuse
 from ibdissect.cli.console import echo
-from ibdissect.cli.frames import CLOCKS, PRINTERS, SummaryLines
 from ibdissect.cli.output import captures_argument, opened_capture, set_option, source_of
+from ibdissect.cli.show_formats import CLOCKS, PRINTERS, SummaryLines
 from ibdissect.errors import ConfigError
 
 

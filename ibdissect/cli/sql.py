@@ -7,7 +7,7 @@ from itertools import chain
 
 import click
 
-from ibdissect.cli.common import CommonOptions, common_options
+from ibdissect.cli.common_options import CommonOptions, common_options
 from ibdissect.cli.console import echo, lifted
 from ibdissect.cli.output import captures_argument, findings_of, opened_capture, require_extra, set_option, source_of
 from ibdissect.export.formats import PRINTED
@@ -35,7 +35,7 @@ def command(
     same traffic, the table sightings says where each packet was seen, and what became of it.
     """
     require_extra("duckdb", "pyarrow")
-    from ibdissect.export import answers
+    from ibdissect.export import query_results
     from ibdissect.tables.sql import Database, Made
 
     others: dict[str, Made] = {}
@@ -50,12 +50,12 @@ def command(
         Database(opened, names, lambda: findings_of(opened, common).findings, others) as database,
     ):
         if format_ == "text":
-            lines = iter(answers.text(database, query))
+            lines = iter(query_results.text(database, query))
             first = next(lines, None)  # the capture is read before the first line
             with lifted():
                 for line in lines if first is None else chain([first], lines):
                     echo(line)
         else:
-            answers.write(database, query, sys.stdout.buffer, f".{format_}")
+            query_results.write(database, query, sys.stdout.buffer, f".{format_}")
             sys.stdout.flush()
     return 0

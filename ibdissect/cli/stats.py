@@ -12,8 +12,8 @@ import click
 from msgspec import Struct as Record
 
 from ibdissect.capture.chunk import SetMember
-from ibdissect.capture.sets import Unit, files_of
-from ibdissect.cli.common import CommonOptions, common_options, write_json
+from ibdissect.capture.file_names import Unit, files_of
+from ibdissect.cli.common_options import CommonOptions, common_options, write_json
 from ibdissect.cli.console import echo, progress_bar
 from ibdissect.cli.each_capture import EachCapture, Outcome, engine_option, jobs_option
 from ibdissect.cli.output import captures_argument, open_for, selection_of, set_option, source_of, units_of
@@ -21,7 +21,7 @@ from ibdissect.lint.set_members import members_object, place_text
 from ibdissect.pipeline.check import Stop
 from ibdissect.pipeline.ordered_pool import Stopped
 from ibdissect.pipeline.reading import Progress
-from ibdissect.public_names import public_name
+from ibdissect.shown_urls import public_name
 from ibdissect.wire.text import Paint, counted, printable, visible_json
 
 
@@ -73,8 +73,8 @@ class CaptureStats(Record):
 def _count(
     capture: Unit, *, common: CommonOptions, top: int, progress: Progress | None = None, stop: Stop | None = None
 ) -> Outcome[CaptureStats]:
-    from ibdissect.diagnosis.stories import Stories
-    from ibdissect.diagnosis.sums import by_cause, by_hosts
+    from ibdissect.diagnosis.diagnosis_for_rules import Stories
+    from ibdissect.diagnosis.sums_for_stats import by_cause, by_hosts
     from ibdissect.traffic.statistics import Statistics
 
     with open_for(capture, common) as opened:

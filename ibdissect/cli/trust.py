@@ -6,7 +6,7 @@ import os
 
 import click
 
-from ibdissect.cli.common import say
+from ibdissect.cli.common_options import say
 from ibdissect.cli.config import NAME, configured
 from ibdissect.cli.console import echo
 from ibdissect.cli.trusted_folders import entry, place_of, remember, trusted_folders

@@ -70,7 +70,7 @@ def trusted_folders() -> set[str]:
 
 def remember(folders: set[str]) -> None:
     """Write the list. Raises ConfigError or CaptureError if it cannot be written."""
-    from ibdissect.export.files import replacing
+    from ibdissect.export.whole_files import replacing
 
     path = _list()
     try:

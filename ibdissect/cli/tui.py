@@ -15,11 +15,11 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from ibdissect.capture.remote import is_url
-from ibdissect.cli.common import CommonOptions, common_options, refuse, without
+from ibdissect.cli.common_options import CommonOptions, common_options, refuse, without
 from ibdissect.cli.output import early_options, set_option, source_of
 from ibdissect.cli.sandbox import confine, sandbox_option
 from ibdissect.errors import CaptureError
-from ibdissect.public_names import public_name
+from ibdissect.shown_urls import public_name
 
 if TYPE_CHECKING:
     from ibdissect.pipeline.check import CheckOptions
@@ -103,7 +103,7 @@ def _confine(common: CommonOptions, *, network: bool) -> None:
 def _show(models: list[CaptureModel], options: CheckOptions | None, common: CommonOptions, in_browser: bool) -> None:
     """Run the screen until it is left."""
     from ibdissect.cli import config_edit
-    from ibdissect.cli.checking import check_options
+    from ibdissect.cli.effective_options import check_options
     from ibdissect.tui.app import TuiApp
     from ibdissect.tui.drivers import BrowserDriver, TerminalDriver
     from ibdissect.tui.keys.explaining import Configuration

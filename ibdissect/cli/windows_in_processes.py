@@ -14,21 +14,21 @@ from msgspec.structs import replace
 
 from ibdissect import failures
 from ibdissect.capture.chunk import Damage
-from ibdissect.capture.sets import Unit, files_of
+from ibdissect.capture.file_names import Unit, files_of
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.errors import ConfigError, IbdissectError
 from ibdissect.pipeline.check import Stop
 from ibdissect.pipeline.ordered_pool import spread
-from ibdissect.public_names import public_name
+from ibdissect.shown_urls import public_name
 
-from .common import CommonOptions
+from .common_options import CommonOptions
 from .console import progress_bar
 from .each_capture import chosen_engine
 from .output import lacking, open_for, selection_of, tell_lacking, tell_untold
 
 if TYPE_CHECKING:
     from ibdissect.python_interface import Capture
-    from ibdissect.tables.rows import Rows
+    from ibdissect.tables.values_in_frames import Rows
 
 MOST_WINDOWS = 1 << 30
 Write = Callable[[Iterable[tuple[ChunkTable, Int]], IO[bytes]], int]

@@ -14,15 +14,15 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
-from ibdissect.capture.scattered import gather
+from ibdissect.capture.gather import gather
 from ibdissect.wire.encapsulation import SLL, SLL2, Ethernet, IPv4, IPv6
 from ibdissect.wire.headers import GRH, LRH
 from ibdissect.wire.spec import Field
 from ibdissect.wire.text import gid_text, ip4_text
 
+from .equal_rows import SPREAD, U64, mix
 from .header_cache import FieldReader
 from .locate import Int
-from .rows import SPREAD, U64, mix
 
 if TYPE_CHECKING:
     from .chunk_table import ChunkTable

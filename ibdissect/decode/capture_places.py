@@ -13,15 +13,15 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import Dropped
-from ibdissect.capture.scattered import u16
+from ibdissect.capture.gather import u16
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GET_RESP
 from ibdissect.wire.sm import NodeInfo, SMInfo
 
 from .chunk_table import ChunkTable
+from .equal_rows import groups
 from .history import SECOND_NS
 from .locate import Int
-from .rows import groups
 
 MAX_SCOPES = 255
 MAX_FRAMES = 1 << 24

@@ -11,7 +11,7 @@ from msgspec import Struct as Record
 from msgspec.structs import replace
 
 from ibdissect.capture.chunk import Chunk
-from ibdissect.decode.rows import by_value
+from ibdissect.decode.equal_rows import by_value
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.catalog import builtin as builtin_catalog
 from ibdissect.wire.column import ComputedField
@@ -33,7 +33,7 @@ from .reassembled import FrameSpan, Joined, SaRecord, WholeMessage, in_order, no
 from .services import Services
 
 if TYPE_CHECKING:
-    from .remarked import Remarked
+    from .ecn_marks_of_copies import Remarked
 
 T = TypeVar("T")
 V = TypeVar("V", bound=Struct)

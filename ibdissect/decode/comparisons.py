@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
-from ibdissect.capture.scattered import gather
+from ibdissect.capture.gather import gather
 
 from .locate import Bool, Int
 from .operand_values import Blobs, NumberSeries, Series, Values, alike, blobs_of, constant

@@ -22,7 +22,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from ibdissect.capture.scattered import flags, looked_up
+from ibdissect.capture.gather import flags, looked_up
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.column import ComputedField
 from ibdissect.wire.dialogue import is_notes

@@ -25,9 +25,9 @@ from ibdissect.wire.ulp.ip import TCP
 
 from .bit_fields import value_at
 from .conversation_keys import Conversation, conversations
+from .equal_rows import keys_of
 from .inner_structures import with_pdus
 from .locate import Int
-from .rows import keys_of
 
 if TYPE_CHECKING:
     from .chunk_table import ChunkTable

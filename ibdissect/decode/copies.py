@@ -19,11 +19,11 @@ from ibdissect.wire.headers import ICRC
 from ibdissect.wire.opcodes import ACKNOWLEDGE, OPERATION
 
 from .chunk_table import ChunkTable
+from .ecn_marks_of_copies import remarked
+from .equal_rows import is_in
 from .locate import Int
-from .remarked import remarked
 from .routed_copies import MAX_RECENT as MAX_PACKETS
 from .routed_copies import Routed, columns_of, numbers
-from .rows import is_in
 
 SURELY_NS = 1000
 """Nobody sends a packet again within 1 us; copies of a mirror come up to AT_MOST_NS apart."""

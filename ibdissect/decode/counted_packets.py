@@ -7,7 +7,7 @@ import numpy as np
 from . import not_roce
 from .chunk_table import ChunkTable
 from .copies import Copies
-from .remarked import remarked
+from .ecn_marks_of_copies import remarked
 
 
 class Distinct:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect import c_code
-from ibdissect.capture.scattered import AT_ONCE, Bytes, Words, unaligned
+from ibdissect.capture.gather import AT_ONCE, Bytes, Words, unaligned
 from ibdissect.wire import crc
 from ibdissect.wire.encapsulation import IPv6
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ibdissect.capture.scattered import looked_up
+from ibdissect.capture.gather import looked_up
 from ibdissect.engine.offsets import LABELS
 from ibdissect.wire import encapsulation, headers
 from ibdissect.wire.catalog import StructType

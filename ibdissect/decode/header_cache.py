@@ -7,9 +7,9 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.capture.chunk import FRONT, Chunk
-from ibdissect.capture.scattered import Bytes, columns, gather
+from ibdissect.capture.gather import Bytes, columns, gather
 
-from .rows import places_in
+from .equal_rows import places_in
 
 Int = npt.NDArray[np.int64]
 

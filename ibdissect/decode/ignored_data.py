@@ -24,7 +24,7 @@ from msgspec import Struct as Record
 from msgspec import structs
 
 from ibdissect.capture.chunk import Chunk
-from ibdissect.capture.scattered import Bytes, gather, u16
+from ibdissect.capture.gather import Bytes, gather, u16
 from ibdissect.wire import numbers
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, MAD, RMPP
@@ -32,10 +32,10 @@ from ibdissect.wire.sa import SAFormat, component_fields, components_of
 from ibdissect.wire.spec import Field, field_named
 
 from .bit_fields import extract, value_at
+from .equal_rows import places_in
 from .header_cache import Unread
 from .locate import Bool, Int
 from .occurrences import Occurrences
-from .rows import places_in
 
 if TYPE_CHECKING:
     from .chunk_table import ChunkTable

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.capture.scattered import gather
+from ibdissect.capture.gather import gather
 from ibdissect.failures import complain, guarded
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.kept import Memory

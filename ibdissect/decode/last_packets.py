@@ -9,10 +9,10 @@ import numpy as np
 from ibdissect.bounded import BoundedDict
 
 from .addresses import lid_end
+from .cm_connections import Connections
 from .connection_events import ConnectionSetUp
-from .connections import Connections
 from .identity import QueuePairId
-from .lrh_packets import Native
+from .native_packets import Native
 
 if TYPE_CHECKING:
     from .chunk_table import ChunkTable

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.capture.scattered import gather
-from ibdissect.decode.rows import U64
+from ibdissect.capture.gather import gather
+from ibdissect.decode.equal_rows import U64
 from ibdissect.wire.mad import MAD, RMPP
 from ibdissect.wire.numbers import DIRECTED
 from ibdissect.wire.sm import SMPDirected

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.bounded import KeptDict
-from ibdissect.capture.scattered import gather
+from ibdissect.capture.gather import gather
 from ibdissect.engine.seen_before import NewNumbers
 from ibdissect.wire.encapsulation import GENEVE, VLAN, VXLAN, VXLANGPE
 from ibdissect.wire.numbers import DIRECTED, PERMISSIVE, RESPONSE_BIT
@@ -18,9 +18,9 @@ from ibdissect.wire.numbers import DIRECTED, PERMISSIVE, RESPONSE_BIT
 from .addresses import ENDS, GID_SIZE, addresses_hash, by_header
 from .bit_fields import extract
 from .chunk_table import ChunkTable
+from .equal_rows import U64, groups, mix
 from .locate import Int, around
 from .mads import Mads
-from .rows import U64, groups, mix
 
 Numbers = npt.NDArray[np.uint16]
 MAX_PAIRS = 1 << 14

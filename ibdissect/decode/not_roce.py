@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ibdissect.capture.scattered import flags, looked_up
+from ibdissect.capture.gather import flags, looked_up
 from ibdissect.engine.offsets import NO_BTH
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.numbers import BASE
@@ -13,9 +13,9 @@ from ibdissect.wire.opcodes import DEFINED
 from .bit_fields import extract
 from .chunk_table import ChunkTable
 from .crcs import icrc_sums
+from .equal_rows import is_in
 from .header_cache import u16
 from .locate import Int
-from .rows import is_in
 
 SERVICE_PORTS = 1024
 """Below are the UDP ports of services (RFC 6335, system ports): what they answer goes to any port that a client chose."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.capture.scattered import Bytes
+from ibdissect.capture.gather import Bytes
 
 from .bit_fields import any_set
 from .locate import Bool, Int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ibdissect.capture.scattered import looked_up
+from ibdissect.capture.gather import looked_up
 from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.headers import BTH, ICRC
 from ibdissect.wire.opcodes import OPCODES

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.capture.scattered import u16
+from ibdissect.capture.gather import u16
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.mad import MAD, RMPP
 from ibdissect.wire.numbers import DATA, LAST_SEGMENT, RESPONSE_BIT, SA_CLASS
@@ -23,10 +23,10 @@ from ibdissect.wire.sa import SAFormat
 
 from .addresses import ends_of
 from .bit_fields import value_at
+from .equal_rows import is_in
 from .identity import TransferId
 from .inner_structures import holds_key
 from .locate import Bool, Int
-from .rows import is_in
 
 if TYPE_CHECKING:
     from .chunk_table import ChunkTable

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.capture.scattered import Bytes, flags
+from ibdissect.capture.gather import Bytes, flags
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.mad import BASE_VERSION_OPA, MAD, MAD_SIZE, RMPP
 from ibdissect.wire.numbers import DATA, DM_CLASS, NO_DATA, RESPONSE_BIT, SA_CLASS, TABLE_RESPONSES

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ibdissect.bounded import Dropped, KeptDict
-from ibdissect.capture.scattered import gather
+from ibdissect.capture.gather import gather
 from ibdissect.wire import cm, dm
 from ibdissect.wire.cm import SIDRRep
 from ibdissect.wire.headers import BTH
@@ -18,13 +18,13 @@ from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.ulp import smc_llc
 
 from .addresses import ENDS, LID_SIZE, End, by_header, ends_at
+from .cm_connections import Connections
 from .connection_events import ConnectionSetUp, Disconnecting, Replied, RepliedAlone, Requested, Resolution, Resolved
-from .connections import Connections
 from .conversation_values import KeptValues
-from .keyed_pairs import UNKNOWN, KeyedPairs, Named, requested
+from .equal_rows import parts
 from .locate import Bool, Int
+from .queue_pairs_with_keys import UNKNOWN, KeyedPairs, Named, requested
 from .rmpp_places import PlacedSegments
-from .rows import parts
 
 if TYPE_CHECKING:
     from .chunk_table import ChunkTable

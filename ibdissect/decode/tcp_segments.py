@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.capture.scattered import gather
+from ibdissect.capture.gather import gather
 from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.ulp.ip import TCP, InnerIPv4, InnerIPv6
 

@@ -1,6 +1,6 @@
 """Checks of a display filter: known names, matching types, values that the fields can have.
 
-Between parsing and compiling: a syntax tree (`syntax`) becomes a checked one (`checked`).
+Between parsing and compiling: a syntax tree (`syntax`) becomes a checked one (`typed_tree`).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from ibdissect.errors import FilterError
 from ibdissect.moved import rule_name
 
 from . import literals
-from .checked import Compared, Condition, Exists, IsOneOf, Joined, Matched, Negated
-from .computed import State
+from .frame_properties import State
 from .literals import BadLiteral, Value
 from .names import KIND_NAMES, MARKS, WHOLE, FilterNames, Kind, NameSource
+from .operands import ByteRange, Computation, Constant, Function, NamedOperand, Operand
 from .pattern import Pattern
 from .syntax import Binary, Call, Char, FilterNode, InSet, Inverse, Logic, Negative, Range, Relation, Slice, String, Truth, Word
-from .values import ByteRange, Computation, Constant, Function, NamedOperand, Operand
+from .typed_tree import Compared, Condition, Exists, IsOneOf, Joined, Matched, Negated
 
 SEARCHABLE = frozenset({"bytes", "string", "ether"})
 """Kinds that `contains` and `matches` can search."""

@@ -18,11 +18,11 @@ from ibdissect.wire.expr import Among, And, Compare, Expr, In, Not, Or, Present,
 from ibdissect.wire.spec import Struct
 
 from .check import Checker
-from .checked import Compared, Condition, Exists, IsOneOf, Joined, Matched, Negated
-from .computed import FINDING_NAMES, NODE_NAMES, Findings, State
+from .frame_properties import FINDING_NAMES, NODE_NAMES, Findings, State
 from .names import NameSource, names_of
+from .operands import Computation, Constant, NamedOperand, NotZero, Operand
 from .syntax import parse
-from .values import Computation, Constant, NamedOperand, NotZero, Operand
+from .typed_tree import Compared, Condition, Exists, IsOneOf, Joined, Matched, Negated
 
 if TYPE_CHECKING:
     from ibdissect.subnet.node_ends import Ends

@@ -110,7 +110,7 @@ _OF_PROTOCOL: dict[StructType, str] = {
 
 
 class NameSource(Record, frozen=True):
-    """What a name means, and where its values come from: fields, structures, a condition (`mark`), or `computed`."""
+    """What a name means, and where its values come from: fields, structures, a condition (`mark`), or `frame_properties`."""
 
     name: str
     kind: Kind

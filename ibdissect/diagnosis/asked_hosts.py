@@ -10,7 +10,7 @@ from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.identity import Code, HostNumber
 from ibdissect.engine.connection_setups import SetUp
 
-from .assemble import Raw, text_of
+from .connections_from_lanes import Raw, text_of
 
 AT_ONCE_NS = 5_000_000
 """Who asks again within that time after a REJ repeats what was refused."""

@@ -10,11 +10,11 @@ from msgspec import field
 
 from ibdissect.decode.identity import HostNumber, QpNumber
 
-from .accesses import Access
 from .asked_hosts import AskedHosts
-from .assemble import Raw
 from .connection import ERROR, FAILED
-from .nearby import Nearby
+from .connections_from_lanes import Raw
+from .refused_accesses import Access
+from .signs_of_life import Nearby
 
 if TYPE_CHECKING:
     from ibdissect.engine.waiting_packets import Path

@@ -10,14 +10,14 @@ from ibdissect.engine.packet_kinds import APART_NS, ROCE1, ROCE2, SOON_NS
 from ibdissect.engine.psn_gaps import FAR, distance
 from ibdissect.wire.convert import LATEST_NS
 
-from .arrived_whole import all_taken, mostly_wrong
-from .assemble import Raw
 from .cause_found import CaptureContext, CauseFound
 from .connection import CANNOT_TELL, ERROR, FAILED, HEALTHY, INFO, NONE, ODD, SLOW, WARNING, ConnectionTimes
-from .measures import slow_by
-from .nearby import SignOfLife
+from .connections_from_lanes import Raw
 from .rnr_retries import rnr_exhausted, rnr_limit
 from .set_up_causes import not_connected
+from .signs_of_life import SignOfLife
+from .times_and_counts import slow_by
+from .wrong_icrc_hosts import all_taken, mostly_wrong
 
 if TYPE_CHECKING:
     from ibdissect.engine.waiting_packets import Path

@@ -7,7 +7,7 @@ from typing import Any
 
 from ibdissect.wire.numbers import RNR_TIMER_US
 
-from .assemble import Raw
+from .connections_from_lanes import Raw
 
 INFINITE = 7
 """The RNR retry count that means forever."""

@@ -10,15 +10,15 @@ from ibdissect.engine.psn_gaps import MTUS
 from ibdissect.wire.numbers import RNR_TIMER_US
 from ibdissect.wire.text import counted
 
-from .assemble import Raw
 from .cause_found import CauseFound
 from .causes import SURELY
 from .connection import INFO, ConnectionEnd, ConnectionTimes
+from .connections_from_lanes import Raw
 from .phrases import duration, nth, of_whole, often, share
 from .rnr_retries import rnr_limit
 from .set_up_sentences import duplicate, refused, unanswered
-from .slices import PARTS
 from .story import Story
+from .time_bars import PARTS
 
 SET_UP = "a capture that holds the set-up of the connections (CM) tells"
 LATER_PART_FIRST = -1

@@ -6,9 +6,9 @@ from typing import Any
 
 from ibdissect.engine.connection_setups import SetUp
 
-from .assemble import Raw, text_of
 from .cause_found import CaptureContext, CauseFound
 from .connection import ERROR, INFO, WARNING
+from .connections_from_lanes import Raw, text_of
 from .rejections import leads_back
 
 STALE, TIMEOUT_REASON, NO_SERVICE = 10, 4, 8

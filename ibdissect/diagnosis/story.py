@@ -6,9 +6,9 @@ from typing import Any
 
 from ibdissect.wire.cm_names import service_text
 
-from .assemble import Raw
 from .cause_found import CauseFound, asking_side
 from .connection import ConnectionEnd, ConnectionTimes
+from .connections_from_lanes import Raw
 from .phrases import duration
 
 AT_ONCE_NS = 1_000_000

@@ -25,7 +25,7 @@ from .connection import (
     SharedCause,
 )
 from .phrases import clock, day, duration, reason_said, share, sum_of
-from .slices import PARTS, cost, when_of
+from .time_bars import PARTS, cost, when_of
 
 ORDER = {FAILED: 0, ODD: 1, SLOW: 2, CANNOT_TELL: 3, HEALTHY: 4}
 SAID = {FAILED: "failed", ODD: "against the rules", SLOW: "slow", CANNOT_TELL: "unclear", HEALTHY: "healthy"}

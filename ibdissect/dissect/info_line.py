@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.capture.scattered import gather, u16
+from ibdissect.capture.gather import gather, u16
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.addresses import LINKS, SHOWN, address_text, by_header
 from ibdissect.decode.bit_fields import value_at
+from ibdissect.decode.equal_rows import by_value, groups
 from ibdissect.decode.locate import EXTENDED_SIZE, EXTENDED_STRUCTS
 from ibdissect.decode.payload_sizes import payload_sizes
-from ibdissect.decode.rows import by_value, groups
 from ibdissect.engine.offsets import MALFORMED
 from ibdissect.wire.headers import AETH, AETH_KINDS, BTH, DETH, FLOW_CONTROL_OPS, NAK_CODES, RETH, XRCETH, FlowControl, ImmDt
 from ibdissect.wire.numbers import rnr_timer_text

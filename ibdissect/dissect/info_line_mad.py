@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ibdissect.capture.scattered import gather
+from ibdissect.capture.gather import gather
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.payloads import VENDOR_DATA_AT, VENDOR_OUI_AT
 from ibdissect.wire import numbers

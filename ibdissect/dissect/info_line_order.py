@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.capture.scattered import gather
+from ibdissect.capture.gather import gather
 from ibdissect.decode import ChunkTable, Int
-from ibdissect.decode.rows import by_value, digest
+from ibdissect.decode.equal_rows import by_value, digest
 from ibdissect.wire import numbers
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm import SMPDirected

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 from msgspec import field
 
-from ibdissect.capture.scattered import gather
+from ibdissect.capture.gather import gather
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.bit_fields import extract, part_of_little
 from ibdissect.decode.computed_fields import read_by, value_of

@@ -17,12 +17,12 @@ from msgspec.structs import replace
 
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.bit_fields import any_set
+from ibdissect.decode.equal_rows import mix
 from ibdissect.decode.find_structures import HEADERS, at_place
 from ibdissect.decode.hidden.cut_keys import cut_keys, payloads_with_checksums, revealing_rows, with_keys
 from ibdissect.decode.hidden.cut_messages import cut_messages, opaque_bytes
 from ibdissect.decode.ignored_data import beside, failed, undefined, unread
 from ibdissect.decode.locate import EXTENDED_STRUCTS
-from ibdissect.decode.rows import mix
 from ibdissect.wire import encapsulation
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.headers import BTH, ICRC, VCRC, Payload

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.decode import ChunkTable, Int
-from ibdissect.tables.rows import Cells, NamedColumn, Rows, texts
+from ibdissect.tables.values_in_frames import Cells, NamedColumn, Rows, texts
 from ibdissect.wire.text import printable
 
 Words = npt.NDArray[np.uint32]

@@ -17,15 +17,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ibdissect.capture.owners import followed
+from ibdissect.capture.file_names import Unit, files_of
+from ibdissect.capture.file_owners import followed
 from ibdissect.capture.remote import is_url
-from ibdissect.capture.sets import Unit, files_of
-from ibdissect.decode.rows import run_starts
+from ibdissect.decode.equal_rows import run_starts
 from ibdissect.errors import CaptureError, writing
-from ibdissect.public_names import public_name
+from ibdissect.shown_urls import public_name
 from ibdissect.wire.text import printable
 
-from .files import mode_of
+from .whole_files import mode_of
 from .writers import parquet_writer
 
 KEYS = {"capture": 0, "day": 10, "hour": 13}

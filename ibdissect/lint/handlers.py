@@ -12,7 +12,7 @@ from ibdissect.subnet.kinds_of_ports import ABOUT_PORTS
 from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.spec import Struct
 
-from .applicability import declared
+from .inapplicable_components import declared
 from .rule import Rule
 from .sequence import is_sequence, judge_end, judge_window, waits_in_vain
 
@@ -32,7 +32,7 @@ class Handlers:
         self.of_chunk: list[Handler] = []
         self.at_end: list[Handler] = []
         self.about_ports: set[str] = set()
-        """Codes of conditions whose components some ports do not have, or that are read-only (`applicability`)."""
+        """Codes of conditions whose components some ports do not have, or that are read-only (`inapplicable_components`)."""
         wanted = {one for kind in kinds for one in needs_of(kind)}
         self.conclusions: dict[type[Any], set[str]] = {}
         """Codes of the rules that draw conclusions from a follower's state, or from what learns of it."""

@@ -14,7 +14,7 @@ from ibdissect.decode.connection_packets import LaneFollower
 from ibdissect.decode.copies import Copies
 from ibdissect.decode.inner_structures import in_frame_order
 from ibdissect.decode.networks import Networks
-from ibdissect.decode.smp_contents import contents
+from ibdissect.decode.repeated_smps import contents
 from ibdissect.failures import Failures
 from ibdissect.plugin_timeout import PATIENCE_OF_RULES_S, patient
 from ibdissect.subnet import ChunkFollowed
@@ -25,14 +25,14 @@ from ibdissect.subnet.separate_subnets import SubnetMap
 from ibdissect.wire.keys_read import KeysRead, watching
 from ibdissect.wire.spec import Struct
 
-from .applicability import PortFacts, applying, port_facts
 from .chunk_with_pdus import ChunkWithPdus
-from .conditions import Conditions, HeldInPart, judged
 from .finding import Finding
-from .grouping import Grouping, OnOccurrence
+from .findings_from_hits import Grouping, OnOccurrence
 from .handlers import Handler, handlers
 from .hidden_keys import hide
+from .inapplicable_components import PortFacts, applying, port_facts
 from .rule import Context, DeferredHit, Hit, Rule, Seen
+from .stateless_rules import Conditions, HeldInPart, judged
 
 
 class Follower(Protocol):

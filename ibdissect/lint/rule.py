@@ -235,7 +235,7 @@ class Rule:
     ports: ClassVar[int] = 0
     """The kinds of port whose attribute `when` judges (`wire.port_kinds`); 0: all. `on` must be PortInfo or PKeyTable."""
     of_marks: ClassVar[bool] = False
-    """Whether `when` is about marks in the BTH: then it also judges copies that are the first to show one (`decode.remarked`)."""
+    """Whether `when` is about marks in the BTH: then it also judges copies that show one first (`decode.ecn_marks_of_copies`)."""
     needs_crc: ClassVar[bool] = False
     """Whether `--no-crc` switches the rule off."""
     flow: ClassVar[tuple[Field[Any], ...]] = ()

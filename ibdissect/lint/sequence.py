@@ -16,17 +16,17 @@ from ibdissect.bounded import BoundedDict, Dropped
 from ibdissect.decode import Bool, ChunkTable
 from ibdissect.decode.conditions import Evaluator
 from ibdissect.decode.conversation_keys import conversations
+from ibdissect.decode.equal_rows import keys_of
 from ibdissect.decode.inner_structures import with_pdus
 from ibdissect.decode.operand_values import NumberSeries
-from ibdissect.decode.rows import keys_of
 from ibdissect.errors import SpecError
 from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.expr import And, Arith, Compare, Expr, In, Not, Or, Present, Value
 from ibdissect.wire.spec import Field, Struct
 
-from .conditions import hit_at
 from .finding import Related, Severity
 from .rule import LEARNT, Context, Hit, Rule
+from .stateless_rules import hit_at
 
 Make = Callable[[ChunkTable, int, int, Hashable], Hit]
 """Makes the hit of an occurrence, of its table, its index, the frame of the earlier one (0: none), and its conversation."""

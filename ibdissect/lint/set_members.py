@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from ibdissect.capture.chunk import SetMember, member_of
-from ibdissect.public_names import public_name
+from ibdissect.shown_urls import public_name
 from ibdissect.wire.text import printable
 
 from .finding import Finding, Related

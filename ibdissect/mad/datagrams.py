@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
-from ibdissect.capture.scattered import flags, gather
+from ibdissect.capture.gather import flags, gather
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.addresses import ENDS, GID_SIZE, LID_SIZE, NETWORK, End, by_header, network_bytes
+from ibdissect.decode.equal_rows import U64, Entry, mix, places_in
 from ibdissect.decode.identity import AddressNumber, Mark, TransactionId
 from ibdissect.decode.mads import WORD, DirectedRoutes, Mads
-from ibdissect.decode.rows import U64, Entry, mix, places_in
 from ibdissect.decode.sending_order import in_time
 from ibdissect.wire.headers import DETH, LRH
 from ibdissect.wire.mad import MAD, RESPONSE_OF, RMPP, RMPP_CLASSES

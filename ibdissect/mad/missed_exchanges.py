@@ -14,11 +14,11 @@ from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.bounded import BoundedDict, Dropped
-from ibdissect.capture.scattered import flags
+from ibdissect.capture.gather import flags
 from ibdissect.decode import Bool, ChunkTable, Int
+from ibdissect.decode.equal_rows import SPREAD, U64, run_starts
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import ProgramId
-from ibdissect.decode.rows import SPREAD, U64, run_starts
 from ibdissect.wire.numbers import GET_RESP, PERMISSIVE, SMP_CLASSES
 
 from .datagrams import ASKS, Datagrams

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.decode import Int
 from ibdissect.decode.addresses import End
+from ibdissect.decode.equal_rows import by_value, groups
 from ibdissect.decode.identity import Code, Index
-from ibdissect.decode.rows import by_value, groups
 from ibdissect.wire.mad import short_class_name
 from ibdissect.wire.numbers import DIRECTED
 

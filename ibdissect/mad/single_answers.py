@@ -9,7 +9,7 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.decode import Bool, Int
-from ibdissect.decode.rows import U64, is_in, order_of
+from ibdissect.decode.equal_rows import U64, is_in, order_of
 from ibdissect.wire.numbers import CM_CLASS, DATA, RESPONSE_BIT, TRAP, TRAP_REPRESS
 
 from .datagrams import ASKS, Datagrams

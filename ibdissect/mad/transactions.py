@@ -13,9 +13,9 @@ from msgspec import Struct as Record
 from ibdissect.bounded import BoundedDict, Dropped, KeptList
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.addresses import LID_SIZE, End
+from ibdissect.decode.equal_rows import U64, is_in, mix
 from ibdissect.decode.history import AFTER_ALL, SECOND_NS
 from ibdissect.decode.identity import Frame, Mark
-from ibdissect.decode.rows import U64, is_in, mix
 from ibdissect.wire.mad import RESPONSE_OF
 from ibdissect.wire.numbers import DIRECTED, LID_ROUTED, RESPONSE_BIT, SET, TRAP, TRAP_REPRESS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ibdissect.bounded import Dropped, KeptDict
-from ibdissect.capture.scattered import gather, u16
+from ibdissect.capture.gather import gather, u16
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.addresses import ENDS, LID_SIZE, NETWORK_SIZE, End, by_header
 from ibdissect.wire.numbers import DIRECTED, LID_COUNT

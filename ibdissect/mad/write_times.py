@@ -8,7 +8,7 @@ from operator import attrgetter
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.decode.rows import mix, run_starts
+from ibdissect.decode.equal_rows import mix, run_starts
 from ibdissect.wire.numbers import CM_CLASS, DELETE, SET
 
 from .datagrams import Datagrams

@@ -17,7 +17,7 @@ from ibdissect.screen_model.number_text import duration
 from ibdissect.screen_model.related_frames import filter_for_frame
 from ibdissect.screen_model.stalls import stalls
 
-from .conversations import troubled
+from .conversation_rows import troubled
 from .portrait import Portrait
 
 SHOWN = 4

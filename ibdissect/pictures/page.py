@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from ibdissect.capture.digest import Digest
-from ibdissect.capture.discover import discover
+from ibdissect.capture.path_arguments import discover
 from ibdissect.errors import CaptureError
 from ibdissect.lint.baseline import MOST
 from ibdissect.lint.finding import CaptureReport
@@ -20,8 +20,8 @@ from ibdissect.screen_model.background_analysis import KEPT
 from ibdissect.subnet import Subnet
 from ibdissect.subnet.compare import changes, texts
 
-from .conversations import conversations, requests
-from .frames import chosen, decoded
+from .conversation_rows import conversations, requests
+from .finding_frames import chosen, decoded
 from .ladders import ladders
 from .marks import marks
 from .partition_matrix import matrix

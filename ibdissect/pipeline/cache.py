@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct as Record
 
-from ibdissect.capture.owners import followed, private
+from ibdissect.capture.file_names import CaptureSet, Unit, files_of
+from ibdissect.capture.file_owners import followed, private
 from ibdissect.capture.remote import is_url
-from ibdissect.capture.sets import CaptureSet, Unit, files_of
 from ibdissect.errors import ConfigError
 from ibdissect.lint.finding import CaptureReport
 from ibdissect.version import VERSION

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 import numpy as np
 
 from ibdissect.capture.chunk import LINK_NAMES, Reader
-from ibdissect.capture.sets import Unit
+from ibdissect.capture.file_names import Unit
 from ibdissect.decode import Bool, ChunkTable
 from ibdissect.decode.inner_structures import of_plugins
 from ibdissect.lint.finding import CaptureReport
 from ibdissect.lint.rule import Rule
-from ibdissect.public_names import public_name
+from ibdissect.shown_urls import public_name
 
 
 def judge_reading(report: CaptureReport, reader: Reader, failed: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from ibdissect.capture.compressed import Unpacking
+from ibdissect.capture.file_names import CaptureSet
 from ibdissect.capture.opening import Source
-from ibdissect.capture.sets import CaptureSet
 from ibdissect.errors import CaptureError, IbdissectError
 from ibdissect.failures import Failures, collected
 from ibdissect.lint.finding import CaptureReport

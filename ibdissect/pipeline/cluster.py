@@ -22,8 +22,8 @@ from distributed import CancelledError, Client, KilledWorker, LocalCluster, Sche
 from distributed.security import Security
 
 from ibdissect import heap
+from ibdissect.capture.file_names import Unit
 from ibdissect.capture.named_files import kind_of
-from ibdissect.capture.sets import Unit
 from ibdissect.errors import ConfigError, IbdissectError, missing_extra
 from ibdissect.version import VERSION
 

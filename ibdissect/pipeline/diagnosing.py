@@ -23,8 +23,8 @@ def diagnosed(
 
     Keys are numbered in a second pass, and only if a story tells of one, as `lint` does; of a pipe, in the only one.
     """
-    from ibdissect.diagnosis.follow import ConnectionFollower  # rarely needed
-    from ibdissect.diagnosis.judge import R_KEY
+    from ibdissect.diagnosis.connection_follower import ConnectionFollower  # rarely needed
+    from ibdissect.diagnosis.verdicts import R_KEY
 
     follower, distinct, joins = ConnectionFollower(), Distinct(), reading.joins
     again = reading.reader.rereadable and not reading.reader.far

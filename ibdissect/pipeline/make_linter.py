@@ -9,7 +9,7 @@ from ibdissect.decode.reassembled import JoinedRecords
 from ibdissect.decode.services import Services
 from ibdissect.failures import Failures
 from ibdissect.lint.finding import Finding
-from ibdissect.lint.grouping import OnOccurrence
+from ibdissect.lint.findings_from_hits import OnOccurrence
 from ibdissect.lint.linter import Linter
 from ibdissect.lint.rule import Rule, family
 from ibdissect.lint.sequence import is_stateless

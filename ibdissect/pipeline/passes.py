@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ibdissect.capture.windows import allow_reads
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.conversation_values import depended
-from ibdissect.decode.rows import is_in
+from ibdissect.decode.equal_rows import is_in
 from ibdissect.errors import IbdissectError
 from ibdissect.failures import Failures
 from ibdissect.lint.finding import CaptureReport, Finding, Severity

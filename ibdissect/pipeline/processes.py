@@ -15,7 +15,7 @@ from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeVar
 
 from ibdissect import heap
-from ibdissect.capture.sets import Unit
+from ibdissect.capture.file_names import Unit
 from ibdissect.plugins import failure
 
 from .children import end_with_parent, safe_path

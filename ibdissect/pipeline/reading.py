@@ -16,9 +16,9 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from ibdissect.capture.chunk import Chunk, Damage, Reader, SetMember
+from ibdissect.capture.file_names import CaptureSet, files_of
 from ibdissect.capture.opening import Source, open_capture
 from ibdissect.capture.remote import in_archive, is_url
-from ibdissect.capture.sets import CaptureSet, files_of
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.hidden.key_numbers import KeyNumbering, is_secret
 from ibdissect.decode.networks import Networks

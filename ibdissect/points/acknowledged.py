@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.decode import Bool, Int
+from ibdissect.decode.equal_rows import Columns, by_value, groups, mix, places_in
 from ibdissect.decode.identity import EndNumber
-from ibdissect.decode.rows import Columns, by_value, groups, mix, places_in
 from ibdissect.wire import opcodes
 from ibdissect.wire.convert import LATEST_NS
 from ibdissect.wire.headers import NAK, PSNS, RNR

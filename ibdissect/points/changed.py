@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ibdissect.decode import Bool, Int
-from ibdissect.decode.rows import mix
+from ibdissect.decode.equal_rows import mix
 
 from .flows import PointFlows
 from .packet_identity import FIELDS

@@ -14,11 +14,11 @@ from msgspec import Struct as Record
 
 from ibdissect.capture.times import earlier, near
 from ibdissect.decode import Int
-from ibdissect.decode.rows import Columns
+from ibdissect.decode.equal_rows import Columns
 
-from .anchors import NEIGHBOURS, PARTS, Anchors, drift_of
+from .clock_anchors import NEIGHBOURS, PARTS, Anchors, drift_of
 from .directions import Directions
-from .reading import Point
+from .read_captures import Point
 
 QUICK = 0.02
 """The share of packets that may be faster than the bound: stamps may be late at the first point."""

@@ -8,20 +8,20 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.decode import Bool, Int
-from ibdissect.decode.rows import common, is_in, mix
+from ibdissect.decode.equal_rows import common, is_in, mix
 from ibdissect.errors import CaptureError
 
 from .acknowledged import PlaceFinder, Places, Proofs, ProvenArrivals
-from .anchors import FEW
+from .capturing_times import Coverage, CoverageGaps, FlowTimes, open_holes
+from .clock_anchors import FEW
 from .clocks import Clocks
-from .coverage import Coverage, CoverageGaps, FlowTimes, open_holes
 from .directions import Directions
+from .matching_in_windows import WINDOW, MatchingWindows
 from .packet_identity import HOP
-from .reading import SAMPLE, Point, read_points
-from .spool import Spool
+from .read_captures import SAMPLE, Point, read_points
+from .temporary_files import Spool
 from .transmissions import Repeats, Transmissions
 from .verdicts import Classes, PacketClass, PacketPath, PointRoutes, judge
-from .windows import WINDOW, MatchingWindows
 
 
 class TransmissionBlock(Record):

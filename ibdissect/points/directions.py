@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.decode.equal_rows import by_value, common
 from ibdissect.decode.identity import EndNumber, Index
-from ibdissect.decode.rows import by_value, common
 
-from .anchors import CERTAIN, PARTS, Anchors, anchors, drift_of, seen_once
+from .clock_anchors import CERTAIN, PARTS, Anchors, anchors, drift_of, seen_once
 from .flows import PointFlows
 from .packet_identity import HOP
-from .reading import Point
+from .read_captures import Point
 
 MOST_FLOWS = 400
 """Maximum number of flows, those with most packets, whose directions are judged one by one."""

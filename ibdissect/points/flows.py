@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
-from ibdissect.capture.scattered import gather
+from ibdissect.capture.gather import gather
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.addresses import LID_SIZE, OF_GRH, End, address_text, addresses_hash, by_header, ends_at, gids_hash
+from ibdissect.decode.equal_rows import SPREAD, U64, groups, mix
 from ibdissect.decode.identity import Content, Mark
-from ibdissect.decode.rows import SPREAD, U64, groups, mix
 from ibdissect.wire.numbers import MAX_LMC
 from ibdissect.wire.opcodes import CONNECTED, SERVICE
 

@@ -11,13 +11,13 @@ from msgspec import Struct as Record
 
 from ibdissect.decode import Bool, Int
 from ibdissect.decode.copies import AT_MOST_NS
+from ibdissect.decode.equal_rows import by_value
 from ibdissect.decode.identity import Code, FlowNumber, Index
-from ibdissect.decode.rows import by_value
 
 from .clocks import Clocks
 from .directions import Directions
 from .packet_identity import Sightings
-from .reading import Point
+from .read_captures import Point
 from .transmissions import Repeats, Transmissions, transmissions_of
 
 WAY_NS = 200_000

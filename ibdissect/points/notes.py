@@ -11,9 +11,9 @@ from ibdissect.wire.text import counted
 
 from .clocks import QUICK
 from .comparison import Comparison
-from .conversations import LISTED
+from .losses_by_conversation import LISTED
+from .matching_in_windows import REORDERED_NS
 from .verdicts import ON_PATH
-from .windows import REORDERED_NS
 
 FAR_NS = 60 * 10**9
 """Clocks that differ by more are mentioned."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.capture.scattered import Bytes, gather, looked_up, u24
+from ibdissect.capture.gather import Bytes, gather, looked_up, u24
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.bit_fields import extract, value_at
 from ibdissect.decode.crcs import icrc_sums
+from ibdissect.decode.equal_rows import SPREAD, U64, Columns, by_value, digest, mix
 from ibdissect.decode.header_cache import FieldReader
 from ibdissect.decode.locate import EXTENDED_AT, EXTENDED_SIZE
-from ibdissect.decode.rows import SPREAD, U64, Columns, by_value, digest, mix
 from ibdissect.wire.encapsulation import UDP, IPv4, IPv6
 from ibdissect.wire.headers import BTH, DETH, GRH, ICRC, LRH
 from ibdissect.wire.mad import BASE_VERSION_OPA, MAD

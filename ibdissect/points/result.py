@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from .comparison import Comparison
-from .conversations import conversations
+from .losses_between_points import pairs
+from .losses_by_conversation import conversations
 from .notes import notes
-from .pairs import pairs
 from .verdicts import WHY
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.decode import Bool, Int
-from ibdissect.decode.rows import Columns
+from ibdissect.decode.equal_rows import Columns
 
 from .packet_identity import FIELDS, Sightings
 

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.decode import Bool, Int
+from ibdissect.decode.equal_rows import Columns, digest, groups, mix
 from ibdissect.decode.identity import Mark
-from ibdissect.decode.rows import Columns, digest, groups, mix
 from ibdissect.wire.numbers import MULTICAST_QP
 
 from .acknowledged import numbered

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from ibdissect.lint.rule import Rule
 
 FORMATS = {
-    "text": "text:report_text", "concise": "lines:concise_text", "full": "lines:full_text", "json": "json:json_text",
+    "text": "text:report_text", "concise": "concise_and_full:concise_text", "full": "concise_and_full:full_text", "json": "json:json_text",
     "jsonl": "json:jsonl_text", "sarif": "sarif:sarif_text", "junit": "junit:junit_text",
     "github": "github:github_text", "gitlab": "gitlab:gitlab_text", "markdown": "markdown:markdown_text", "html": "html:page_text",
 }  # fmt: skip
 """Name of a format -> module and function, imported on use. A function takes the reports and the Run."""
 STREAMED = {
-    "text": ("text:capture_text", "text:closing_text"), "concise": ("lines:concise_capture", "text:closing_text"),
-    "full": ("lines:full_capture", "lines:full_summary"),
+    "text": ("text:capture_text", "text:closing_text"), "concise": ("concise_and_full:concise_capture", "text:closing_text"),
+    "full": ("concise_and_full:full_capture", "concise_and_full:full_summary"),
 }  # fmt: skip
 """Formats that print the findings of a capture as soon as it is checked, if they go to standard output: the functions for a capture (a
 report, the Run, a painter, the columns of the terminal), and for the end (as in FORMATS, and the columns)."""

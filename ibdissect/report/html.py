@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct as Record
 
 from ibdissect.capture.digest import Digest
-from ibdissect.diagnosis.slices import PARTS
+from ibdissect.diagnosis.time_bars import PARTS
 from ibdissect.errors import missing_extra
 from ibdissect.lint.finding import CaptureReport, Finding, Severity
 from ibdissect.lint.rule_page import TO_DO, page, summary
-from ibdissect.public_names import public_name
+from ibdissect.shown_urls import public_name
 from ibdissect.version import VERSION
 from ibdissect.wire.text import counted, printable
 

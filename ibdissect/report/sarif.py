@@ -15,7 +15,7 @@ from ibdissect.lint.baseline import fingerprint, name_from
 from ibdissect.lint.finding import CaptureReport, Finding
 from ibdissect.lint.rule import Rule
 from ibdissect.lint.rule_page import WHY, markdown, sections, summary, unmarked
-from ibdissect.public_names import public_name
+from ibdissect.shown_urls import public_name
 from ibdissect.version import VERSION, addresses
 from ibdissect.wire.text import visible_json
 

@@ -9,7 +9,6 @@ from msgspec import field
 
 from ibdissect.diagnosis.connection import Connection, Diagnosis
 from ibdissect.diagnosis.phrases import duration
-from ibdissect.diagnosis.slices import slices
 from ibdissect.diagnosis.text import (
     begins,
     counts_text,
@@ -24,6 +23,7 @@ from ibdissect.diagnosis.text import (
     verdicts,
     where_time_went,
 )  # fmt: skip
+from ibdissect.diagnosis.time_bars import slices
 from ibdissect.wire.text import counted
 
 SHOWN = 20

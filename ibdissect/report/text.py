@@ -15,7 +15,7 @@ from ibdissect.lint.rule_page import TO_DO, sections, summary
 from ibdissect.wire.text import Paint, counted, plain, printable
 
 from . import Run, totals
-from .alike import alike
+from .joined_sentences import alike
 
 INFO = Severity.INFO
 EXAMPLES = 3

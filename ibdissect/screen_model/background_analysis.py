@@ -13,9 +13,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from ibdissect.decode import ChunkTable
-from ibdissect.decode.connections import Connections
+from ibdissect.decode.cm_connections import Connections
 from ibdissect.dfilter.answers import PluginsFollower
-from ibdissect.diagnosis.stories import Stories
+from ibdissect.diagnosis.diagnosis_for_rules import Stories
 from ibdissect.failures import Failures, collected
 from ibdissect.lint.finding import Finding, Severity
 from ibdissect.lint.linter import Linter
@@ -35,10 +35,10 @@ from ibdissect.wire.text import printable
 from .capture_model import CaptureModel
 from .conversations import Conversation, add_messages, conversations_of
 from .fabric_view import FabricView, view_of
-from .flows import Flows
-from .foreseen import Foreseen, foresee
+from .findings_if_ended_now import Foreseen, foresee
 from .frames_before import FramesBefore
 from .node_names import state_of
+from .one_way_flows import Flows
 from .traffic_counts import TrafficCounts, TrafficView
 
 if TYPE_CHECKING:

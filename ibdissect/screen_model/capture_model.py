@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.chunk import Chunk, Damage
+from ibdissect.capture.file_names import CaptureSet
 from ibdissect.capture.index import FrameIndex
 from ibdissect.capture.opening import open_capture
-from ibdissect.capture.sets import CaptureSet
 from ibdissect.decode import ChunkTable
 from ibdissect.dfilter.answers import AnswerFrames
-from ibdissect.dfilter.computed import FINDING_NAMES, State
-from ibdissect.dissect.build import dissect_rows
+from ibdissect.dfilter.frame_properties import FINDING_NAMES, State
+from ibdissect.dissect.frame_trees import dissect_rows
 from ibdissect.dissect.info_line import summaries
 from ibdissect.dissect.named_values import FieldValues, answer_text
 from ibdissect.dissect.shown_value import Presenter
@@ -28,7 +28,7 @@ from ibdissect.dissect.tree import Node, Tree
 from ibdissect.errors import CaptureError, FilterError
 from ibdissect.pipeline.reading import Reading, plain_files
 from ibdissect.subnet.node_ends import Ends
-from ibdissect.tables.rows import each_once, named_columns, objects, occurrences, plain_values
+from ibdissect.tables.values_in_frames import each_once, named_columns, objects, occurrences, plain_values
 from ibdissect.transport.completed import whole_tree
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.headers import BTH
@@ -41,7 +41,7 @@ from .shown_frames import AllRows, FilteredRows
 if TYPE_CHECKING:
     from ibdissect.dfilter.compile import Filter
 
-    from .decoding import Decoding
+    from .decode_as import Decoding
 
 PIECE = 4 << 20
 """Bytes of a window: small, so that the first rows appear at once."""

@@ -15,7 +15,7 @@ from ibdissect.decode.addresses import GID_SIZE, address_text, ends_at
 from ibdissect.decode.counted_packets import Distinct
 from ibdissect.decode.networks import Networks
 from ibdissect.diagnosis.connection import Connection, ConnectionEnd, Diagnosis
-from ibdissect.diagnosis.slices import episodes_in
+from ibdissect.diagnosis.time_bars import episodes_in
 from ibdissect.wire.headers import BTH
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def diagnosed(study: BackgroundAnalysis, wanted: Callable[[], bool] = lambda: Tr
     if study.finished:
         found = study.stories.diagnosis
         return found if found is not None else Diagnosis(study.model.reader.path, study.done, [], [], [])
-    from ibdissect.diagnosis.follow import ConnectionFollower
+    from ibdissect.diagnosis.connection_follower import ConnectionFollower
 
     follower, distinct, networks, done, frames = ConnectionFollower(), Distinct(), Networks(), 0, study.model.index.frames
     while done < frames and wanted():

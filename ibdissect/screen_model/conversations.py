@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ibdissect.decode.addresses import IP4_SIZE, End, address_text
+from ibdissect.decode.cm_connections import Connections
 from ibdissect.decode.connection_events import ConnectionSetUp
-from ibdissect.decode.connections import Connections
+from ibdissect.decode.equal_rows import by_value
 from ibdissect.decode.identity import StreamNumber
-from ibdissect.decode.rows import by_value
 from ibdissect.mad.response_times import ROUTES, Exchange, Name, ResponseTimes
 from ibdissect.transport.message_parts import PLACE_BITS
 from ibdissect.transport.message_table import MessageTable
 from ibdissect.transport.psn_streams import Stream, Streams
 
-from .flows import Flow
+from .one_way_flows import Flow
 
 STREAMS = frozenset({"RC", "UC", "XRC"})
 KEPT = 4096

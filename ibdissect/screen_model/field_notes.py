@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ibdissect.decode.addresses import End
+from ibdissect.decode.cm_connections import Connections
 from ibdissect.decode.connection_events import ConnectionSetUp
-from ibdissect.decode.connections import Connections
 from ibdissect.dissect.tree import Node, Tree
 from ibdissect.subnet import Port, Subnet
 from ibdissect.subnet.describe import node_name, port_name

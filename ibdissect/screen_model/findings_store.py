@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.dfilter.computed import FindingFacts
+from ibdissect.dfilter.frame_properties import FindingFacts
 from ibdissect.lint.finding import Finding, Related, Severity, Span
 from ibdissect.lint.rule import Rule
 from ibdissect.wire.text import counted

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.capture.scattered import gather
+from ibdissect.capture.gather import gather
 from ibdissect.decode import ChunkTable
-from ibdissect.decode.rows import U64, mix, order_of, places_in
+from ibdissect.decode.equal_rows import U64, mix, order_of, places_in
 from ibdissect.wire.mad import MAD
 
 from .capture_model import STEP, CaptureModel
 from .conversations import Conversation
-from .flows import lane_numbers, lanes
+from .one_way_flows import lane_numbers, lanes
 
 
 class FramesBefore:

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ibdissect.capture.sets import files_of
+from ibdissect.capture.file_names import files_of
 from ibdissect.wire.text import runs
 
 from .capture_model import CaptureModel

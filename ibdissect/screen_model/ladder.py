@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ibdissect.capture.scattered import u24
+from ibdissect.capture.gather import u24
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.sa_tables import RMPP_END
 from ibdissect.dissect.info_line import summaries

@@ -24,7 +24,7 @@ STEP = 4096
 
 def write(model: CaptureModel, frames: Callable[[int, int], list[int]], total: int, path: str) -> tuple[int, str | None]:
     """Write frames to a new file, through a temporary one. Returns their number, and the error if writing failed."""
-    from ibdissect.export.files import replacing  # not needed for the first rows
+    from ibdissect.export.whole_files import replacing  # not needed for the first rows
 
     pieces = (frames(low, min(low + STEP, total)) for low in range(0, total, STEP) if not model.stopped)
     try:

@@ -40,7 +40,7 @@ def replace_text(path: Path | None, text: str) -> None:
     """Write a file as a whole or not at all; failures are ignored."""
     if path is None:
         return
-    from ibdissect.export.files import replacing  # not needed for the first rows
+    from ibdissect.export.whole_files import replacing  # not needed for the first rows
 
     with contextlib.suppress(OSError, CaptureError):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from ibdissect.capture.chunk import Chunk
 from ibdissect.decode import ChunkTable
-from ibdissect.dfilter.computed import FINDING_NAMES, State
+from ibdissect.dfilter.frame_properties import FINDING_NAMES, State
 from ibdissect.dissect.info_line import distinct_addresses
 from ibdissect.dissect.info_line_order import alike
 from ibdissect.dissect.named_values import ANSWER_NAMES, answer_text
-from ibdissect.tables.rows import NamedColumn, named_columns, occurrences
+from ibdissect.tables.values_in_frames import NamedColumn, named_columns, occurrences
 from ibdissect.wire.headers import BTH
 
 from .capture_model import STEP, CaptureModel, text_of

@@ -16,7 +16,7 @@ from ibdissect.mad.request_outcomes import AnsweredMany, Request, Unanswered
 from ibdissect.mad.transactions import Transactions
 from ibdissect.subnet.describe import node_name
 from ibdissect.subnet.nodes import SWITCH, Node
-from ibdissect.subnet.smps import Smps
+from ibdissect.subnet.smp_columns import Smps
 from ibdissect.wire import numbers
 from ibdissect.wire.text import printable, runs
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ibdissect.capture.scattered import Bytes
+from ibdissect.capture.gather import Bytes
 from ibdissect.decode import ChunkTable, crcs
 from ibdissect.wire.encapsulation import UDP, GREChecksum, IPv4, OuterIPv4, OuterUDP
 from ibdissect.wire.spec import Field, Struct

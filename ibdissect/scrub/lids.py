@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ibdissect.capture.scattered import Bytes, gather
+from ibdissect.capture.gather import Bytes, gather
 from ibdissect.decode import ChunkTable, Int
-from ibdissect.decode.rows import places_in
+from ibdissect.decode.equal_rows import places_in
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.classport import InformInfo
 from ibdissect.wire.mad import MAD

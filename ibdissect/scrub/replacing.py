@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ibdissect.capture.scattered import Bytes, gather
+from ibdissect.capture.gather import Bytes, gather
 from ibdissect.decode import Bool, Int
-from ibdissect.decode.rows import U64
+from ibdissect.decode.equal_rows import U64
 from ibdissect.wire.cm_names import IPOIB_CM_MASK, IPOIB_CM_PREFIX
 
 from .substitutes import MGID_SIGNATURES, Lids, NumberedSubstitutes

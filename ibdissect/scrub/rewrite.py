@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import structs
 
 from ibdissect.capture.chunk import LINK_IPOIB, Chunk
-from ibdissect.capture.scattered import Bytes, gather
+from ibdissect.capture.gather import Bytes, gather
 from ibdissect.capture.writing import CaptureWriter
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.hidden.key_numbers import secret_fields

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.decode import Bool
+from ibdissect.decode.equal_rows import U64
 from ibdissect.decode.hidden.key_numbers import PUBLIC
-from ibdissect.decode.rows import U64
 from ibdissect.errors import CaptureError
 from ibdissect.wire.numbers import LINK_LOCAL, MGID_COMPOSED, MGID_IPV4, MGID_IPV6
 

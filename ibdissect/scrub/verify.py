@@ -13,7 +13,7 @@ from typing import IO
 
 import numpy as np
 
-from ibdissect.capture.scattered import Bytes
+from ibdissect.capture.gather import Bytes
 from ibdissect.errors import CaptureError
 from ibdissect.python_interface import Capture
 from ibdissect.wire.text import gid_text

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import field
 
-from ibdissect.capture.scattered import Bytes
+from ibdissect.capture.gather import Bytes
 from ibdissect.decode import Int
 from ibdissect.decode.bit_fields import extract
-from ibdissect.decode.rows import Entry
+from ibdissect.decode.equal_rows import Entry
 from ibdissect.wire import numbers
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.spec import Field
@@ -21,7 +21,7 @@ from ibdissect.wire.spec import Field
 from .events import ChunkFollowed
 from .kinds_of_ports import is_lid, kinds_by_then, kinds_of_ports
 from .nodes import NOBODY, SWITCH, Node, Port, SwitchFacts
-from .smps import DATA_AT, PlacedSmps
+from .smp_columns import DATA_AT, PlacedSmps
 
 V = TypeVar("V")
 
@@ -41,7 +41,7 @@ class AttributeSmps(PlacedSmps, dict=True, kw_only=True):
     since: Int = field(default_factory=lambda: np.empty(0, np.int64))
     """Frame of that answer; 0 if there was none."""
     content: Int = field(default_factory=lambda: np.empty(0, np.int64))
-    """What each holds, and the previous answer, and which kind of node it is, as a number; 0: unknown (`decode.smp_contents`). Empty if
+    """What each holds, and the previous answer, and which kind of node it is, as a number; 0: unknown (`decode.repeated_smps`). Empty if
     nobody may conclude from equal ones."""
     recorded: bool = False
     """Whether these are not the port's own answers, but records of the SA."""

@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ibdissect.bounded import Dropped
-from ibdissect.capture.scattered import Bytes
+from ibdissect.capture.gather import Bytes
 from ibdissect.decode import Int
 from ibdissect.decode.bit_fields import extract
+from ibdissect.decode.equal_rows import U64, Columns
 from ibdissect.decode.history import AFTER_ALL
-from ibdissect.decode.rows import U64, Columns
-from ibdissect.decode.smp_contents import contents, together
+from ibdissect.decode.repeated_smps import contents, together
 from ibdissect.wire import numbers
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.places import Mad
@@ -41,7 +41,7 @@ class _Answers(Columns):
     body: Bytes
     """The attribute, uint8[n, 64]."""
     content: Int
-    """What each packet holds (`decode.smp_contents`); 0: unknown."""
+    """What each packet holds (`decode.repeated_smps`); 0: unknown."""
 
 
 class AttributeHistory:

@@ -11,9 +11,9 @@ from msgspec import Struct as Record
 
 from ibdissect.bounded import Dropped
 from ibdissect.decode import Int
+from ibdissect.decode.equal_rows import is_in
 from ibdissect.decode.history import AFTER_ALL
-from ibdissect.decode.lrh_packets import BY_P_KEY_TABLE, Native
-from ibdissect.decode.rows import is_in
+from ibdissect.decode.native_packets import BY_P_KEY_TABLE, Native
 from ibdissect.engine.flow_counts import RECEIVER as RECEIVER
 from ibdissect.engine.flow_counts import SENDER as SENDER
 from ibdissect.engine.flow_counts import VALUES, FlowCounts

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .m_keys import MKey
     from .model import Sm, Subnet
     from .nodes import Node, Port
-    from .smps import PlacedSmps
+    from .smp_columns import PlacedSmps
 
 T = TypeVar("T")
 DIRECTED_SENDER = 1 << 16

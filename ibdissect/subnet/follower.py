@@ -21,14 +21,14 @@ from ibdissect.wire.numbers import PERMISSIVE
 
 from . import events
 from .events import ChunkFollowed, FabricEvent, PKeysLearnt, PortStateChanged, RepressSeen, StateEvicted, TrapSeen, WrongMKey
+from .facts_from_sa_records import SaRecords
 from .learn import M_KEY_SIZE, KeyedRequest, Learner, Smp
 from .learnt_routes import Routes
 from .m_keys import refuses
 from .model import Subnet
 from .nodes import NOBODY, SWITCH, Node, Port
 from .route_senders import Senders
-from .sa_records import SaRecords
-from .smps import PlacedSmps, Smps
+from .smp_columns import PlacedSmps, Smps
 
 MAX_ASKED = 4096
 """PortInfo requests that wait for their answer."""

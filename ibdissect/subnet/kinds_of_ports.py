@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.bit_fields import value_at
+from ibdissect.decode.equal_rows import places_in
 from ibdissect.decode.ignored_data import undefined
-from ibdissect.decode.rows import places_in
 from ibdissect.wire import numbers
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.port_kinds import ADAPTER_PORT, ALL_PORTS, EXTERNAL_PORT, PORT_ZERO, ROUTER_PORT
@@ -23,8 +23,8 @@ from .events import ChunkFollowed
 from .follower import FabricFollower
 from .model import Subnet
 from .nodes import CA, ROUTER, SWITCH
-from .smps import PlacedSmps
-from .vantage import AGES_NS, CONFIGURED_NS
+from .smp_columns import PlacedSmps
+from .visible_managers import AGES_NS, CONFIGURED_NS
 
 ABOUT_PORTS: dict[type[Struct], tuple[int, Field[Any], Field[Any], Field[Any]]] = {
     PortInfo: (0, PortInfoRecord.end_port_lid, PortInfoRecord.port_num, PortInfoRecord.port_info),

@@ -12,7 +12,7 @@ import numpy as np
 
 from ibdissect.bounded import Dropped
 from ibdissect.decode import Bool, Int
-from ibdissect.decode.rows import mix, places_in
+from ibdissect.decode.equal_rows import mix, places_in
 from ibdissect.wire.numbers import GET
 
 from .attribute_smps import AttributeSmps

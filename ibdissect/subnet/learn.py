@@ -14,13 +14,13 @@ from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import SLtoVLMappingTable
 
 from . import events
-from . import smps as c
+from . import smp_columns as c
 from .learnt_routes import Routes
 from .m_keys import MKey, MKeyState, hides
 from .mixed_subnets import KIND, SIZE
 from .model import Subnet
 from .nodes import DOWN, KEPT_PAGES, SWITCH, Node, NodeFacts, Origin, Port, SmFacts, SwitchFacts
-from .smps import Smps
+from .smp_columns import Smps
 from .topology import connect, disconnect
 
 M_KEY_SIZE = PortInfo.m_key.bits // 8

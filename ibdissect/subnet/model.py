@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.decode.history import AFTER_ALL, Clock, History
-from ibdissect.decode.smp_contents import MAX_JUDGED
+from ibdissect.decode.repeated_smps import MAX_JUDGED
 from ibdissect.engine.ports import Shared
 from ibdissect.engine.seen_before import Judged
 from ibdissect.wire.sm_port import PortInfo
@@ -95,7 +95,7 @@ class Subnet(LidOwners):
         self.port_count = self.weight = 0
         self.shared = Shared()
         self.judged = Judged(MAX_JUDGED)
-        """What conditions judged that ask what ports and nodes showed before (`lint.by_answers`)."""
+        """What conditions judged that ask what ports and nodes showed before (`lint.compared_with_answers`)."""
         self.dropped: dict[str, int] = {}
         """Evictions by kind since the follower last reported them."""
         self._next_slot = 0

@@ -20,7 +20,7 @@ from .follower import FabricFollower
 from .node_names import NodeNames
 from .nodes import Node, Port
 from .roce_network import mapped
-from .smps import Smps
+from .smp_columns import Smps
 
 LIDS: tuple[Field[Any], ...] = (LRH.slid, LRH.dlid)
 ADDRESSES: tuple[tuple[Field[Any], ...], ...] = ((GRH.sgid, IPv4.source, IPv6.source), (GRH.dgid, IPv4.destination, IPv6.destination))

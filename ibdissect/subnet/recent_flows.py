@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from ibdissect.capture.records import ROWS
 from ibdissect.decode import Int
-from ibdissect.decode.lrh_packets import Native
-from ibdissect.decode.rows import mix
+from ibdissect.decode.equal_rows import mix
+from ibdissect.decode.native_packets import Native
 
 
 class RecentFlows:

@@ -10,8 +10,8 @@ import numpy as np
 from ibdissect.bounded import KeptDict
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.crcs import wrong_icrcs
-from ibdissect.decode.lrh_packets import Native
-from ibdissect.decode.rows import groups
+from ibdissect.decode.equal_rows import groups
+from ibdissect.decode.native_packets import Native
 from ibdissect.wire.numbers import BASE, FULL
 from ibdissect.wire.opcodes import FIRST_RESPONSE, LAST_RESPONSE
 

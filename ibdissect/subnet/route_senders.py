@@ -10,7 +10,7 @@ import numpy as np
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.decode import Int
-from ibdissect.decode.rows import U64
+from ibdissect.decode.equal_rows import U64
 
 FAR = 65536
 """Low words of one sender go on in steps smaller than that."""

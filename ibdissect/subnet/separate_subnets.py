@@ -10,8 +10,8 @@ from msgspec import field
 
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.bit_fields import extract
+from ibdissect.decode.equal_rows import U64, groups
 from ibdissect.decode.mads import Mads
-from ibdissect.decode.rows import U64, groups
 from ibdissect.wire.headers import GRH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, GET_RESP, LINK_LOCAL, STATUS

@@ -13,11 +13,11 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 from msgspec import field as default
 
-from ibdissect.capture.scattered import Bytes
+from ibdissect.capture.gather import Bytes
 from ibdissect.decode import Int
 from ibdissect.decode.bit_fields import extract
+from ibdissect.decode.equal_rows import mix
 from ibdissect.decode.history import AFTER_ALL, History
-from ibdissect.decode.rows import mix
 from ibdissect.wire.numbers import PORT_INFO, SL_TO_VL, VL_ARBITRATION
 from ibdissect.wire.sm import LedInfo, NodeInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ibdissect.decode import Bool, ChunkTable, Int
-from ibdissect.dfilter.computed import State
-from ibdissect.tables.rows import Cells, NamedColumn, Rows
+from ibdissect.dfilter.frame_properties import State
+from ibdissect.tables.values_in_frames import Cells, NamedColumn, Rows
 
 TIME = pa.timestamp("ns", "UTC")
 BATCH = 4096

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ibdissect.decode import ChunkTable, Int
-from ibdissect.dfilter.computed import State
+from ibdissect.dfilter.frame_properties import State
 from ibdissect.pipeline.reading import Progress, Selection
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.text import printable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ibdissect.decode.services import Services
     from ibdissect.dfilter.answers import AnswerFrames
-    from ibdissect.dfilter.computed import Findings
+    from ibdissect.dfilter.frame_properties import Findings
     from ibdissect.diagnosis.connection import Connection
     from ibdissect.dissect.shown_value import Presenter
     from ibdissect.subnet.node_ends import Ends

@@ -19,7 +19,7 @@ from ibdissect.wire.text import printable
 
 from .capture_table import TableSource, Tabular, table_html
 from .default_fields import DEFAULT
-from .rows import Rows, named_columns, objects, occurrences, plain_values, texts
+from .values_in_frames import Rows, named_columns, objects, occurrences, plain_values, texts
 
 if TYPE_CHECKING:
     import pyarrow as pa

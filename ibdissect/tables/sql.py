@@ -28,7 +28,7 @@ from .arrow import BATCH, ArrowColumns, schema_of
 from .capture_table import TableSource
 from .column_meanings import MEANS
 from .default_fields import PORTS, TABLES
-from .rows import NAME, NamedColumn, meanings, named_columns
+from .values_in_frames import NAME, NamedColumn, meanings, named_columns
 
 SHOW_TABLES = """select table_name as name, column_name as "column", lower(data_type) as type, comment as means from duckdb_columns()
     where not internal order by table_oid, column_index"""

@@ -19,7 +19,7 @@ from ibdissect.mad.loss_times import MAX_SECONDS, MissedPackets
 from ibdissect.mad.missed_exchanges import SmpGaps
 from ibdissect.mad.transactions import SWAPPED_NS, Transactions
 from ibdissect.mad.write_times import WriteTimes
-from ibdissect.transport.losses import answered_early, gaps, in_order
+from ibdissect.transport.lost_requests import answered_early, gaps, in_order
 from ibdissect.transport.psn_streams import Streams
 from ibdissect.transport.stream_packets import cut_off
 from ibdissect.wire.encapsulation import ERF

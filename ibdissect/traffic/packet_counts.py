@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.chunk import LINK_NAMES
-from ibdissect.capture.scattered import gather
+from ibdissect.capture.gather import gather
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.addresses import GID_SIZE, IP4_SIZE, LID_SIZE, SHOWN, address_text, by_header
 from ibdissect.decode.bit_fields import value_at

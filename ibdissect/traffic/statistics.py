@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ibdissect.decode import Bool, ChunkTable
+from ibdissect.decode.cm_connections import Connections
 from ibdissect.decode.connection_events import ConnectionSetUp
-from ibdissect.decode.connections import Connections
 from ibdissect.decode.counted_packets import Distinct
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import Side

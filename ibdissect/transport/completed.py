@@ -15,7 +15,7 @@ from ibdissect.decode.conversation_values import depended
 from ibdissect.decode.identity import Frame
 from ibdissect.decode.reassembled import FrameSpan, SaRecord, WholeMessage
 from ibdissect.decode.services import Services
-from ibdissect.dissect.build import dissect_row, fields_of
+from ibdissect.dissect.frame_trees import dissect_row, fields_of
 from ibdissect.dissect.shown_value import Presenter
 from ibdissect.dissect.tree import Node, Tree
 from ibdissect.mad.rmpp_reassembly import Reassembled, place_of, records

@@ -11,16 +11,16 @@ from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.bounded import KeptDict
+from ibdissect.capture.gather import looked_up
 from ibdissect.capture.records import ROWS
-from ibdissect.capture.scattered import looked_up
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.addresses import End, ends_hash, ends_of
 from ibdissect.decode.bit_fields import extract
 from ibdissect.decode.capture_places import Scopes
+from ibdissect.decode.equal_rows import SPREAD, by_value
 from ibdissect.decode.header_cache import FieldReader
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import Code, QpNumber
-from ibdissect.decode.rows import SPREAD, by_value
 from ibdissect.engine.datagram_copies import BECN, CE, FECN
 from ibdissect.engine.seen_before import NewNumbers
 from ibdissect.wire.encapsulation import IP6_FRAGMENT, UDP, IPv4, IPv6

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.capture.scattered import looked_up
+from ibdissect.capture.gather import looked_up
 from ibdissect.decode import Bool, Int
-from ibdissect.decode.rows import Columns, is_in, places_in, run_starts
+from ibdissect.decode.equal_rows import Columns, is_in, places_in, run_starts
 from ibdissect.dissect.named_values import MESSAGE_KINDS
 from ibdissect.wire.opcodes import OPCODES, READ_REQUEST, SERVICE, UC, UD
 

@@ -9,11 +9,11 @@ from msgspec import Struct as Record
 
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.addresses import End, ends_of, same_side
-from ibdissect.decode.connections import Connections
+from ibdissect.decode.cm_connections import Connections
 from ibdissect.decode.crcs import wrong_icrcs
+from ibdissect.decode.equal_rows import run_starts
 from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.identity import Index, Mark, QpNumber, StreamNumber
-from ibdissect.decode.rows import run_starts
 from ibdissect.engine.psn_gaps import FAR, distance
 from ibdissect.wire.headers import PSNS
 from ibdissect.wire.opcodes import SERVICE, SERVICES

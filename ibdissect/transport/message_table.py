@@ -6,8 +6,8 @@ import numpy as np
 
 from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.decode import ChunkTable, Int
-from ibdissect.decode.connections import Connections
-from ibdissect.decode.connections import messages as cm_messages
+from ibdissect.decode.cm_connections import Connections
+from ibdissect.decode.cm_connections import messages as cm_messages
 from ibdissect.decode.identity import Frame, MessageId, StreamNumber
 
 from .events import StreamEnds

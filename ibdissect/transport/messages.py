@@ -15,13 +15,13 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import Dropped
-from ibdissect.capture.scattered import looked_up, u24
+from ibdissect.capture.gather import looked_up, u24
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.addresses import ends_hash, ends_of, sides_hash
-from ibdissect.decode.connections import Connections
+from ibdissect.decode.cm_connections import Connections
+from ibdissect.decode.equal_rows import SPREAD, run_starts
 from ibdissect.decode.identity import Mark, StreamNumber
 from ibdissect.decode.payload_sizes import payload_sizes
-from ibdissect.decode.rows import SPREAD, run_starts
 from ibdissect.wire.headers import BTH, PSNS, RNR
 from ibdissect.wire.opcodes import (
     ACKNOWLEDGE,

@@ -11,13 +11,13 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.bounded import Dropped, KeptDict
-from ibdissect.capture.scattered import gather, u16
+from ibdissect.capture.gather import gather, u16
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.addresses import IP4_SIZE, LID_SIZE, NETWORK, OF_LRH, SHOWN, by_header
 from ibdissect.decode.conditions import occurrences_where
+from ibdissect.decode.equal_rows import by_value, digest
 from ibdissect.decode.identity import GroupId, GroupSenderId
 from ibdissect.decode.payload_sizes import payload_sizes
-from ibdissect.decode.rows import by_value, digest
 from ibdissect.wire.headers import BTH, DETH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE, RESPONSE_BIT, SA_CLASS

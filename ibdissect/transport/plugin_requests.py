@@ -13,8 +13,8 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.decode.addresses import End, ends_at
 from ibdissect.decode.conditions import Evaluator
 from ibdissect.decode.conversation_keys import conversations
+from ibdissect.decode.equal_rows import keys_of
 from ibdissect.decode.inner_structures import values_beside, with_pdus
-from ibdissect.decode.rows import keys_of
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.dialogue import Answer, answers_of
 from ibdissect.wire.expr import Expr

@@ -11,8 +11,8 @@ import numpy as np
 from ibdissect.bounded import Dropped
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.addresses import End, ends_of, same_side
+from ibdissect.decode.cm_connections import Connections
 from ibdissect.decode.connection_packets import LaneFollower
-from ibdissect.decode.connections import Connections
 from ibdissect.decode.identity import Mark, QpNumber
 from ibdissect.engine.psn_gaps import FAR, distance
 from ibdissect.wire.headers import PSNS

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.capture.scattered import Bytes, looked_up
+from ibdissect.capture.gather import Bytes, looked_up
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.addresses import sides_hash
+from ibdissect.decode.equal_rows import SPREAD, U64, order_of, run_starts
 from ibdissect.decode.header_cache import FieldReader
 from ibdissect.decode.locate import EXTENDED_AT, EXTENDED_SIZE
 from ibdissect.decode.payload_sizes import payload_sizes
-from ibdissect.decode.rows import SPREAD, U64, order_of, run_starts
 from ibdissect.engine import opcode_parts
 from ibdissect.wire.headers import AETH, BTH, RETH
 from ibdissect.wire.opcodes import SERVICE

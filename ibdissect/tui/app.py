@@ -19,13 +19,13 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.widgets import Input
 
-from ibdissect.capture.sets import files_of
+from ibdissect.capture.file_names import files_of
 from ibdissect.errors import CaptureError
 from ibdissect.lint.finding import Finding
 from ibdissect.pipeline.check import CheckOptions
 from ibdissect.screen_model.background_analysis import BackgroundAnalysis, Snapshot
 from ibdissect.screen_model.capture_model import CaptureModel
-from ibdissect.screen_model.decoding import Decoding
+from ibdissect.screen_model.decode_as import Decoding
 from ibdissect.screen_model.saved_state import FilterHistory, Profile
 from ibdissect.screen_model.threads import Work
 from ibdissect.wire.catalog import Catalog

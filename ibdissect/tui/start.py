@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rich.segment import Segment
 from textual.binding import Binding
 
-from ibdissect.capture.sets import ENDINGS
+from ibdissect.capture.file_names import ENDINGS
 from ibdissect.screen_model.saved_state import FilterHistory, Profile, state_folder
 from ibdissect.wire.text import printable
 

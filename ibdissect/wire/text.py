@@ -9,7 +9,7 @@ from typing import Any
 from .spec import Field
 
 Paint = Callable[[str, str], str]
-"""(text, style) -> text with the colours of a style: severities, `path`, `faint`, `label`, ... (`cli.common.STYLES`)."""
+"""(text, style) -> text with the colours of a style: severities, `path`, `faint`, `label`, ... (`cli.common_options.STYLES`)."""
 
 
 def plain(text: str, style: str) -> str:

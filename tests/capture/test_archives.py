@@ -16,8 +16,8 @@ import pytest
 import ibdissect
 from ibdissect.capture import archives
 from ibdissect.capture.compressed import Unpacking
-from ibdissect.capture.discover import discover
 from ibdissect.capture.opening import open_capture
+from ibdissect.capture.path_arguments import discover
 from ibdissect.errors import CaptureError
 from tests.commands import run
 from tests.conftest import REPO

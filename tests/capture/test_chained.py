@@ -10,8 +10,8 @@ import pytest
 
 import ibdissect
 from ibdissect.capture.chunk import Reader
+from ibdissect.capture.file_names import CaptureSet
 from ibdissect.capture.opening import open_capture
-from ibdissect.capture.sets import CaptureSet
 from ibdissect.capture.writing import CaptureWriter
 from ibdissect.errors import CaptureError
 from tests.capture.built import Packet, enhanced, erf_record, interface, pcap, pcap_rows, rows_of, section

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture import folders
-from ibdissect.capture.discover import discover
 from ibdissect.capture.opening import open_capture
+from ibdissect.capture.path_arguments import discover
 from ibdissect.errors import CaptureError
 from ibdissect.subnet.files import read_files
 from tests.commands import run

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture.compressed import zstd_library
-from ibdissect.capture.discover import discover
 from ibdissect.capture.opening import open_capture
+from ibdissect.capture.path_arguments import discover
 from ibdissect.errors import CaptureError
 from tests.capture.built import Packet, enhanced, erf_record, interface, pcap, pcap_rows, read, rows_of, section, simple
 

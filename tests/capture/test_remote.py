@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 
 from ibdissect.capture import remote
-from ibdissect.capture.discover import discover
 from ibdissect.capture.opening import open_capture
+from ibdissect.capture.path_arguments import discover
 from ibdissect.capture.windows import allow_reads, interrupt_reads, read_up_to
 from ibdissect.errors import CaptureError
-from ibdissect.public_names import public_name
+from ibdissect.shown_urls import public_name
 from tests.commands import run
 from tests.conftest import REPO
 

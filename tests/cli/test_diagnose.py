@@ -14,7 +14,7 @@ from tests import commands
 from tests.conftest import SHARED
 from tests.diagnosis.lab import Lab
 from tests.diagnosis.test_causes import exhausted, slow_rnr
-from tests.points.test_diagnosed import silence
+from tests.points.test_connections_at_points import silence
 
 
 def written(path: Path, *makes: object) -> Path:

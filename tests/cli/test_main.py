@@ -74,7 +74,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     heavy = {"numpy", "click", "rich", "scapy", "textual", "lark", "dpkt"}
     assert not loaded("import ibdissect; ibdissect.__version__") & heavy
     assert not loaded("import ibdissect.cli, click") & (heavy - {"click"})
-    asked = loaded("import ibdissect; ibdissect.open; import ibdissect.cli.show, ibdissect.cli.frames")
+    asked = loaded("import ibdissect; ibdissect.open; import ibdissect.cli.show, ibdissect.cli.show_formats")
     assert not asked & {"scapy", "textual", "rich", "dpkt"}
 
 

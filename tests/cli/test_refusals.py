@@ -108,7 +108,7 @@ def test_a_pipe_without_a_keyboard(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 
 def test_the_version_by_a_program(capsys: pytest.CaptureFixture[str]) -> None:
-    from ibdissect.built import version_line
+    from ibdissect.version_text import version_line
 
     assert run(["--version"]) == 0 and capsys.readouterr().out == version_line() + "\n"
 

@@ -14,7 +14,7 @@ from tests.craft import erf_pcap, smp
 
 TRIED = """
 import resource, socket, sys
-from ibdissect.cli.common import CommonOptions
+from ibdissect.cli.common_options import CommonOptions
 from ibdissect.cli.sandbox import confine
 confine(CommonOptions(), [sys.argv[1] + "/report.json"], network=len(sys.argv) > 3)
 def attempt(what, *given):

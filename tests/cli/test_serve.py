@@ -20,7 +20,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from ibdissect.cli.common import CommonOptions
+from ibdissect.cli.common_options import CommonOptions
 from ibdissect.cli.serve import command_line, passed_on
 from tests import commands
 

@@ -12,9 +12,9 @@ import pytest
 
 from ibdissect import Capture
 from ibdissect.capture import opening
-from ibdissect.cli.common import CommonOptions
+from ibdissect.cli.common_options import CommonOptions
 from ibdissect.cli.windows_in_processes import WindowWorker
-from ibdissect.tables.rows import Rows, named_columns
+from ibdissect.tables.values_in_frames import Rows, named_columns
 from tests.commands import run
 
 LAB = str(Path(__file__).parents[2] / "captures" / "pkey-lab.pcap")

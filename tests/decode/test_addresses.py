@@ -11,7 +11,7 @@ import pytest
 import ibdissect
 from ibdissect.capture import records
 from ibdissect.decode.addresses import End, ends_of
-from ibdissect.decode.connections import Connections
+from ibdissect.decode.cm_connections import Connections
 from ibdissect.dissect.info_line import summaries
 from ibdissect.traffic.statistics import Statistics
 from ibdissect.transport.congestion import Congestion

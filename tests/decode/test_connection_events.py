@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ibdissect.decode.connections import Connections
+from ibdissect.decode.cm_connections import Connections
 from tests import craft
 from tests.decode.made import native_table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ibdissect.decode.connection_packets import LaneFollower, columns
-from ibdissect.diagnosis.stories import Stories
+from ibdissect.diagnosis.diagnosis_for_rules import Stories
 from ibdissect.lint.rule import Context
 from ibdissect.transport.psn_streams import Streams
 from tests import craft

@@ -19,7 +19,7 @@ from ibdissect.decode.hidden.cut_keys import without_keys
 from ibdissect.decode.hidden.key_numbers import KeyNumbering
 from ibdissect.decode.ignored_data import unread
 from ibdissect.dfilter.compile import compile_filter
-from ibdissect.dissect.build import dissect_row
+from ibdissect.dissect.frame_trees import dissect_row
 from ibdissect.dissect.json_lines import JsonLines
 from ibdissect.dissect.printers import dump
 from ibdissect.dissect.shown_value import BESIDE, Presenter

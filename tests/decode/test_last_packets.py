@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ibdissect.decode.connections import Connections
+from ibdissect.decode.cm_connections import Connections
 from ibdissect.decode.last_packets import LastPackets
 from tests.craft import erf_pcap
 from tests.decode.made import tables_of

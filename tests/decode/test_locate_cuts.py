@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ibdissect.capture.scattered import u16, u24
+from ibdissect.capture.gather import u16, u24
 from ibdissect.decode.locate import locate
 from ibdissect.engine import offsets as where
 from tests.cases import every

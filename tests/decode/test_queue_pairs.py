@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ibdissect.decode.connections import Connections
-from ibdissect.decode.lrh_packets import Native
+from ibdissect.decode.cm_connections import Connections
+from ibdissect.decode.native_packets import Native
 from tests.craft import erf_pcap
 from tests.decode.made import native_table, tables_of
 from tests.rules.made.connections import LEAVE, READY, data, reply, request

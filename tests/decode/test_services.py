@@ -16,8 +16,8 @@ from ibdissect.wire.cm import SIDRRep
 from tests.bounds import bound
 from tests.craft import build, erf_pcap, gmp, native, rc, ud
 from tests.decode.made import ethernet_table, native_table, tables_of
+from tests.decode.test_cm_connections import BACK, THERE, answered, asked, sent
 from tests.decode.test_connection_events import SERVICE, ask, tell
-from tests.decode.test_connections import BACK, THERE, answered, asked, sent
 
 ACTIVE_END, PASSIVE_END = (0x60, b"\0\3"), (0x50, b"\0\4")
 """Queue pairs and addresses of the connection of `asked` and `answered`."""

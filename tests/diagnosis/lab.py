@@ -12,8 +12,8 @@ import msgspec
 
 from ibdissect.decode.counted_packets import Distinct
 from ibdissect.diagnosis.connection import Connection, ConnectionTimes, Diagnosis
-from ibdissect.diagnosis.follow import ConnectionFollower
-from ibdissect.diagnosis.objects import json_text
+from ibdissect.diagnosis.connection_follower import ConnectionFollower
+from ibdissect.diagnosis.json_objects import json_text
 from ibdissect.diagnosis.text import lines
 from ibdissect.pipeline.reading import open_reading
 from ibdissect.wire import cm

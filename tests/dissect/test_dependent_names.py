@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.dissect.build import dissect_row
+from ibdissect.dissect.frame_trees import dissect_row
 from ibdissect.dissect.json_lines import JsonLines
 from ibdissect.dissect.shown_value import Presenter
 from ibdissect.wire.catalog import builtin

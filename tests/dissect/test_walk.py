@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import ibdissect
-from ibdissect.cli.frames import PRINTERS
+from ibdissect.cli.show_formats import PRINTERS
 from ibdissect.decode import ChunkTable
-from ibdissect.dissect.build import dissect_row, dissect_rows
+from ibdissect.dissect.frame_trees import dissect_row, dissect_rows
 from ibdissect.dissect.json_lines import JsonLines
 from ibdissect.dissect.shown_value import Presenter
 from ibdissect.dissect.tree import Node, Tree

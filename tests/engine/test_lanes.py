@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ibdissect.capture import records
-from ibdissect.diagnosis.follow import ConnectionFollower
+from ibdissect.diagnosis.connection_follower import ConnectionFollower
 from ibdissect.engine import lanes
 from ibdissect.pipeline.reading import open_reading
 from tests.conftest import REPO, SHARED, shared_captures

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from ibdissect.diagnosis.connection import Connection, Diagnosis
-from ibdissect.diagnosis.follow import ConnectionFollower
+from ibdissect.diagnosis.connection_follower import ConnectionFollower
 from ibdissect.engine import lanes, pairing
 from tests.diagnosis.lab import MS, READ, US, Lab, diagnosis, joined
 

@@ -14,7 +14,7 @@ import numpy as np
 from ibdissect.decode.chunk_table import ChunkTable, FieldColumn
 from ibdissect.decode.find_structures import HEADERS
 from ibdissect.decode.locate import EXTENDED_STRUCTS, Int
-from ibdissect.dissect.build import tree_of
+from ibdissect.dissect.frame_trees import tree_of
 from ibdissect.dissect.info_line import summaries
 from ibdissect.dissect.json_lines import JsonLines
 from ibdissect.dissect.layout import Layouts

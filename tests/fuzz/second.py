@@ -21,7 +21,7 @@ from scapy.layers.l2 import GRE, CookedLinux, CookedLinuxV2, Dot1AD, Dot1Q, Ethe
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet
 
-from ibdissect.capture.scattered import gather
+from ibdissect.capture.gather import gather
 from ibdissect.decode.bit_fields import extract
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.find_structures import at_place

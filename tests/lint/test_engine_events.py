@@ -13,7 +13,7 @@ from ibdissect.bounded import Dropped
 from ibdissect.capture.chunk import Damage
 from ibdissect.capture.opening import open_capture
 from ibdissect.decode.chunk_table import ChunkTable
-from ibdissect.lint import grouping
+from ibdissect.lint import findings_from_hits
 from ibdissect.lint.finding import Evidence, Finding, Related, Span
 from ibdissect.lint.linter import Linter
 from ibdissect.lint.rule import REGISTRY
@@ -288,7 +288,7 @@ def test_a_hundred_findings_of_a_rule_are_kept_unless_told_otherwise() -> None:
 
 def test_the_oldest_flow_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """With room for two flows, the evicted first one becomes a new finding, and the latest one continues."""
-    monkeypatch.setattr(grouping, "MAX_FLOWS", 2)
+    monkeypatch.setattr(findings_from_hits, "MAX_FLOWS", 2)
     gids = [bytes(15) + bytes([last]) for last in (1, 2, 3, 3, 1)]
     linter, found = lint([native(grh={"dgid": gid}) for gid in gids], ByGid, window=1)
     assert [(f.frame, f.count) for f in found] == [(1, 1), (2, 1), (3, 2), (5, 1)] and linter.tally["ZZB006"].count == 4

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.decode.cm_connections import Connections
 from ibdissect.decode.connection_packets import LaneFollower
-from ibdissect.decode.connections import Connections
 from ibdissect.lint.handlers import Handlers, in_order
 from ibdissect.lint.linter import Linter
 from ibdissect.lint.rule import REGISTRY

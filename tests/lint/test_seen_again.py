@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ibdissect.lint import by_answers, conditions
+from ibdissect.lint import compared_with_answers, stateless_rules
 from ibdissect.lint.linter import Linter
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.rules import load
@@ -51,7 +51,7 @@ def apart(frames: Iterable[bytes]) -> list[bytes]:
 
 def judged(frames: list[bytes], rules: list[type[Rule]], few: int, window: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The findings, where as few SMPs of a window as `few` are compared with those before."""
-    for module in (by_answers, conditions):
+    for module in (compared_with_answers, stateless_rules):
         monkeypatch.setattr(module, "SMALL", few)
     linter = Linter(rules, max_findings=None)
     for table in tables_of(erf_pcap(frames), window):
@@ -92,7 +92,7 @@ def test_what_said_nothing_wrong_is_not_judged_again(
     revision: int, mtu: int, again: int, found: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a later window those are news of which a rule found something that asks nothing of the subnet; others have news of their own."""
-    monkeypatch.setattr(conditions, "SMALL", 5)
+    monkeypatch.setattr(stateless_rules, "SMALL", 5)
     of_nodes = [answer(5, NODE_INFO, node(5, **values)) for values in ({}, {}, {"revision": revision})]
     frames = [*of_nodes, *[answer(5, PORT_INFO, port_info(5, neighbor_mtu=value)) for value in (5, mtu)]]
     linter, news = Linter([OfPacket, OfPort], max_findings=None), []

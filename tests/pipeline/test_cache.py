@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ibdissect.capture.sets import CaptureSet
+from ibdissect.capture.file_names import CaptureSet
 from ibdissect.errors import ConfigError
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.site_policy import SitePolicy

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture import records
-from ibdissect.capture.sets import CaptureSet
+from ibdissect.capture.file_names import CaptureSet
 from ibdissect.decode import ChunkTable
-from ibdissect.diagnosis.objects import json_text
+from ibdissect.diagnosis.json_objects import json_text
 from ibdissect.pipeline.diagnosing import diagnosed
 from ibdissect.pipeline.reading import open_reading
 from tests import commands
 from tests.capture.built import Pipe
 from tests.cli.test_diagnose import parts_of
 from tests.diagnosis.lab import MS, US, WRITE_ONLY, Lab, joined
-from tests.diagnosis.test_accesses import refused
 from tests.diagnosis.test_causes import CAUSES
+from tests.diagnosis.test_refused_accesses import refused
 
 
 @pytest.mark.slow

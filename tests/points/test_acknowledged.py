@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.points import reading, windows
+from ibdissect.points import matching_in_windows, read_captures
 from tests.craft import mad
 
 from .world import ACK, ACKNOWLEDGE, NAK, UD_SEND, World, said
@@ -48,8 +48,8 @@ def proofs(
 
 def in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let packets be read and matched in windows of few."""
-    monkeypatch.setattr(reading, "BLOCK", 16)
-    monkeypatch.setattr(windows, "REORDERED_NS", APART)
+    monkeypatch.setattr(read_captures, "BLOCK", 16)
+    monkeypatch.setattr(matching_in_windows, "REORDERED_NS", APART)
 
 
 def test_an_ack_confirms_all_before_it(tmp_path: Path) -> None:

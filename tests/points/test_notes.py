@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.points import reading, windows
+from ibdissect.points import matching_in_windows, read_captures
 
 from .world import World, behind, said
 
@@ -15,8 +15,8 @@ from .world import World, behind, said
 @pytest.mark.parametrize(("flows", "told"), [(1, "1 group of them was split at its longest gap."), (2, "2 groups of them were split at")])
 def test_one_and_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flows: int, told: str) -> None:
     """Equal packets without a pause in which a window could end."""
-    monkeypatch.setattr(reading, "BLOCK", 16)
-    monkeypatch.setattr(windows, "REORDERED_NS", 100_000)
+    monkeypatch.setattr(read_captures, "BLOCK", 16)
+    monkeypatch.setattr(matching_in_windows, "REORDERED_NS", 100_000)
     world = World(points=("client", "server"))
     time = world.conversation(60)
     for number in range(450):

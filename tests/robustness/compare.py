@@ -9,7 +9,7 @@ from unittest import mock
 
 import ibdissect
 from ibdissect.lint.finding import Finding
-from ibdissect.lint.grouping import Grouping
+from ibdissect.lint.findings_from_hits import Grouping
 from ibdissect.lint.rule import DeferredHit
 from ibdissect.words import Hit, Rule
 

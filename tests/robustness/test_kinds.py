@@ -12,7 +12,7 @@ import pytest
 
 from ibdissect.lint.finding import Evidence, Finding, Severity
 from ibdissect.rules.shared.attribute_rule import AttributeRule
-from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.rules.shared.not_seen import LearntFactRule
 from tests.craft import ud
 from tests.rules.cases import CASES, Case
 from tests.rules.test_rules import BY_CODE, PCAPNG, RULES, lint

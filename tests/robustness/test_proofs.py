@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 
-from ibdissect.lint.grouping import Grouping
+from ibdissect.lint.findings_from_hits import Grouping
 from ibdissect.lint.rule import DeferredHit
 from ibdissect.words import Hit, Rule
 from tests.rules.cases import CASES, Case

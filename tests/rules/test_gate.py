@@ -17,7 +17,7 @@ from ibdissect.lint.finding import Evidence, Finding, Severity
 from ibdissect.lint.linter import Linter
 from ibdissect.rules import load
 from ibdissect.rules.shared.connection_rule import AgreedRule
-from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.rules.shared.not_seen import LearntFactRule
 from ibdissect.wire.sm import SMInfo
 from tests import craft
 from tests.conftest import REPO
@@ -201,7 +201,7 @@ def test_a_packet_that_is_not_watched_counts_as_answered(monkeypatch: pytest.Mon
     """A bound that is reached makes it unknown whether it was."""
     frames = [*TABLE, send(0x9999), send(0x9998, qp=0x44)]
     assert severity(frames) == ["error", "error"]
-    monkeypatch.setattr("ibdissect.rules.shared.answered.MAX_WATCHED", 1)
+    monkeypatch.setattr("ibdissect.rules.shared.answered_packets.MAX_WATCHED", 1)
     assert severity(frames) == ["error", "info"]
 
 

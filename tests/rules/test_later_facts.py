@@ -14,7 +14,7 @@ from ibdissect.lint.finding import Finding
 from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.rules import load
 from ibdissect.subnet.files import SubnetFile
-from ibdissect.subnet.files.reading import SubnetFiles
+from ibdissect.subnet.files.kinds_of_files import SubnetFiles
 from tests.commands import run
 from tests.craft import erf_pcap, native, smp
 from tests.rules.LNK.cases import LISTED, port_sweep

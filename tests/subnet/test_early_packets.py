@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from ibdissect.decode.rows import slot
+from ibdissect.decode.equal_rows import slot
 from ibdissect.subnet import early_packets
 from ibdissect.wire.headers import BTH
 from tests.craft import native, smp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ibdissect.decode.lrh_packets import Native
+from ibdissect.decode.native_packets import Native
 from ibdissect.subnet.recent_flows import RecentFlows
 from tests import craft
 from tests.decode.made import tables_of

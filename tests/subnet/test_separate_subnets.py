@@ -20,7 +20,7 @@ from ibdissect.pipeline.reading import Reading
 from ibdissect.rules import load
 from ibdissect.subnet import separate_subnets as division
 from ibdissect.subnet.files import read_files
-from ibdissect.subnet.files.reading import SubnetFiles
+from ibdissect.subnet.files.kinds_of_files import SubnetFiles
 from ibdissect.subnet.separate_subnets import SubnetMap, SubnetSeparator, divide
 from tests.craft import erf_pcap, native, rc, smp
 from tests.decode.made import native_table, table_of, tables_of

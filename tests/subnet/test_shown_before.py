@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ibdissect.errors import PluginError
-from ibdissect.subnet.files.reading import SubnetFiles
-from tests.lint.test_by_answers import loaded, told
+from ibdissect.subnet.files.kinds_of_files import SubnetFiles
+from tests.lint.test_compared_with_answers import loaded, told
 from tests.lint.test_seen_again import apart
 from tests.standard import LINEAR, NODE_INFO, PORT_INFO, SL_TO_VL, SWITCH_INFO
 from tests.subnet.files.made_files import parsed

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ibdissect.capture import records
-from ibdissect.decode.connections import Connections
+from ibdissect.decode.cm_connections import Connections
 from ibdissect.transport.psn_streams import Streams
 from ibdissect.wire.cm import DREQ, REP, REQ
 from tests import craft

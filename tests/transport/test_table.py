@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.decode.connections import Connections
+from ibdissect.decode.cm_connections import Connections
 from ibdissect.mad.request_outcomes import AnsweredMany
 from ibdissect.mad.transactions import Transactions
 from tests.conftest import REPO, shared_captures

@@ -13,7 +13,7 @@ from textual.geometry import Region
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from ibdissect.cli.common import CommonOptions
+from ibdissect.cli.common_options import CommonOptions
 from ibdissect.cli.points import MergedCapture
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.pipeline.check import CheckOptions

@@ -8,7 +8,7 @@ import pytest
 from textual.color import Color
 
 from ibdissect.tui import themes
-from ibdissect.tui.changes import ChangesApp
+from ibdissect.tui.diff_screen import ChangesApp
 from ibdissect.tui.start import StartApp
 from ibdissect.tui.themes import readable
 from tests.tui import made

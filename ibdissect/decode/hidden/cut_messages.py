@@ -20,13 +20,13 @@ from ibdissect.wire.ulp.smc import SMCHandshake
 from ..bit_fields import any_set
 from ..chunk_table import ChunkTable
 from ..inner_structures import holds_key
-from ..keyed_pairs import holds_keys
 from ..locate import Bool
 from ..occurrences import NONE, Occurrences, filled, merged
 from ..payloads import WRITES_ONE, about, served
+from ..queue_pairs_with_keys import holds_keys
 from ..services import IN_PARTS, IS_SEND
 from ..tcp_segments import segments_of
-from .shapes import marked
+from .key_like_payloads import marked
 
 FILLED = 64
 """Ethernet fills frames up to so many bytes, its checksum included."""

@@ -14,8 +14,8 @@ from ibdissect.wire.numbers import GSI_Q_KEY
 from ibdissect.wire.spec import Field
 
 from ..chunk_table import ChunkTable
+from ..equal_rows import is_in
 from ..locate import Bool, Int
-from ..rows import is_in
 
 PUBLIC: dict[str, frozenset[int]] = {"Q_Key": frozenset({GSI_Q_KEY})}
 """Well-known values: the Q_Key of QP1 (IBA 3.5.3). Zero means no key."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.capture.scattered import Bytes
+from ibdissect.capture.gather import Bytes
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.numbers import SA_CLASS
 from ibdissect.wire.places import Parsed, Place, TcpPort, UdpPort
@@ -30,8 +30,8 @@ from ..locate import Int
 from ..occurrences import Occurrences, merged
 from ..tcp_segments import segments_of
 from .cut_messages import behind_packets, of_other_types
+from .key_like_payloads import alike, carried
 from .private_data import unexplained
-from .shapes import alike, carried
 from .unreadable_fields import unread_insides
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ import numpy as np
 
 from ibdissect.bounded import Dropped
 from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode.cm_connections import MAX_CONNECTIONS, Connections
 from ibdissect.decode.connection_events import ConnectionSetUp, QueuePair
-from ibdissect.decode.connections import MAX_CONNECTIONS, Connections
 from ibdissect.decode.identity import LaneId, QueuePairId
-from ibdissect.decode.lrh_packets import Native
+from ibdissect.decode.native_packets import Native
 from ibdissect.lint.rule import ERROR, INFO, Context, Hit, Moment, fault, on_chunk, on_end
 from ibdissect.rules.shared.connection_rule import JUDGED, QUIET_NS, SERVICE_SHIFT, AgreedRule, of_pair
-from ibdissect.rules.shared.unanswered import lowered_severity
+from ibdissect.rules.shared.not_seen import lowered_severity
 from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.transport.psn_streams import Stream, Streams
 from ibdissect.wire.headers import BTH

@@ -9,15 +9,15 @@ from typing import TypeVar
 from ibdissect.bounded import BoundedDict, Dropped, KeptDict
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.addresses import ends_at
+from ibdissect.decode.equal_rows import Entry
 from ibdissect.decode.identity import Frame, KeyValue, Side
-from ibdissect.decode.rows import Entry
 from ibdissect.lint.finding import Severity, value_of
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_struct
 from ibdissect.mad.datagrams import Queries
 from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.agent_rule import AgentFacts, nodes_at, same_agent
 from ibdissect.rules.shared.mad_conditions import OTHER_VERSION
-from ibdissect.rules.shared.unanswered import UnansweredRule
+from ibdissect.rules.shared.not_seen import UnansweredRule
 from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.describe import ranges
 from ibdissect.traffic.capture_loss import CaptureLoss

@@ -10,15 +10,15 @@ import numpy as np
 from ibdissect.bounded import BoundedDict
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.addresses import End, ends_of
+from ibdissect.decode.cm_connections import Connections
 from ibdissect.decode.connection_events import ConnectionSetUp
-from ibdissect.decode.connections import Connections
 from ibdissect.decode.identity import QueuePairId
-from ibdissect.diagnosis.stories import Stories
+from ibdissect.diagnosis.diagnosis_for_rules import Stories
 from ibdissect.engine.psn_gaps import FAR, distance
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.connection_rule import JUDGED, QUIET_NS
-from ibdissect.rules.shared.unanswered import QuotingRule
+from ibdissect.rules.shared.not_seen import QuotingRule
 from ibdissect.transport.events import Repeated
 from ibdissect.transport.psn_streams import Stream, Streams
 from ibdissect.transport.stream_packets import GOES_ON

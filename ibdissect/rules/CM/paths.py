@@ -12,17 +12,17 @@ from ibdissect.bounded import KeptDict, KeptList
 from ibdissect.decode import Bool, ChunkTable
 from ibdissect.decode.addresses import End, lid_end
 from ibdissect.decode.capture_places import Scopes
+from ibdissect.decode.cm_connections import Connections, messages
 from ibdissect.decode.conditions import occurrences_where
-from ibdissect.decode.connections import Connections, messages
 from ibdissect.decode.identity import Code, Frame, PortId
-from ibdissect.decode.lrh_packets import Native
+from ibdissect.decode.native_packets import Native
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_struct
+from ibdissect.rules.shared.not_seen import LearntFactRule, with_peer
 from ibdissect.rules.shared.path_lids import PathEnd, PathLidsRule
 from ibdissect.rules.shared.requested_paths import RequestedPath, paths
-from ibdissect.rules.shared.unanswered import LearntFactRule, with_peer
 from ibdissect.subnet import ROUTER, FabricFollower, Port
-from ibdissect.subnet.vantage import CONFIGURED_NS
+from ibdissect.subnet.visible_managers import CONFIGURED_NS
 from ibdissect.wire.cm import LAP, REQ
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD

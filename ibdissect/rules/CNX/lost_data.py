@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ibdissect.diagnosis.connection import Connection
-from ibdissect.diagnosis.stories import Stories
+from ibdissect.diagnosis.diagnosis_for_rules import Stories
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, Context, Hit, on_end
+from ibdissect.rules.shared.not_seen import QuotingRule
 from ibdissect.rules.shared.story_rule import StoryRule
-from ibdissect.rules.shared.unanswered import QuotingRule
 from ibdissect.wire.text import counted
 
 TOLD = 5

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ibdissect.diagnosis.connection import Connection
-from ibdissect.diagnosis.stories import Stories
+from ibdissect.diagnosis.diagnosis_for_rules import Stories
 from ibdissect.lint.finding import Secret
 from ibdissect.lint.rule import ERROR, WARNING, Hit
 from ibdissect.rules.shared.story_rule import StoryRule

@@ -6,11 +6,11 @@ import sys
 
 from ibdissect.diagnosis.causes import MOST_RETRIES, SURELY
 from ibdissect.diagnosis.connection import Connection
-from ibdissect.diagnosis.stories import Stories
+from ibdissect.diagnosis.diagnosis_for_rules import Stories
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, Hit
+from ibdissect.rules.shared.not_seen import QuotingRule, SameOwnersRule
 from ibdissect.rules.shared.story_rule import StoryRule
-from ibdissect.rules.shared.unanswered import QuotingRule, SameOwnersRule
 
 
 class NeverAcknowledged(StoryRule, QuotingRule):

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.capture.scattered import looked_up
+from ibdissect.capture.gather import looked_up
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.addresses import End, ends_hash, ends_of
 from ibdissect.decode.capture_places import Scopes
-from ibdissect.decode.rows import by_value
+from ibdissect.decode.equal_rows import by_value
 from ibdissect.engine.offsets import MAX_DEPTH
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk

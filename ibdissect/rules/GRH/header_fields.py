@@ -14,7 +14,7 @@ from ibdissect.decode.identity import GroupId, Guid, LidId
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen
 from ibdissect.rules.LNK.header_fields import GLOBAL, LOCAL, length_disagrees
-from ibdissect.rules.shared.accepted import AcceptedRule
+from ibdissect.rules.shared.accepted_after_all import AcceptedRule
 from ibdissect.rules.shared.packet_flows import gid_bytes, is_ipoib
 from ibdissect.subnet import ROUTER, FabricFollower
 from ibdissect.transport.multicast import Multicast

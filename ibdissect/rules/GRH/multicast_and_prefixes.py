@@ -10,8 +10,8 @@ from ibdissect.bounded import Dropped
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.bit_fields import extract
 from ibdissect.decode.conditions import occurrences_where
-from ibdissect.decode.lrh_packets import Native
-from ibdissect.decode.rows import common
+from ibdissect.decode.equal_rows import common
+from ibdissect.decode.native_packets import Native
 from ibdissect.lint.rule import ERROR, INFO, FaultDetails, Rule
 from ibdissect.rules.shared.group_rule import GroupRule
 from ibdissect.rules.shared.link_rule import LinkRule, PortLimits

@@ -10,21 +10,21 @@ from typing import Any
 from ibdissect.bounded import KeptDict
 from ibdissect.decode.bit_fields import extract
 from ibdissect.decode.capture_places import Scopes
+from ibdissect.decode.equal_rows import common, groups, members
 from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.identity import Frame, Guid, LidId, PortId
-from ibdissect.decode.rows import common, groups, members
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_event
 from ibdissect.rules.shared.mad_conditions import METHODS_WITH_CONTENT
+from ibdissect.rules.shared.not_seen import PATIENCE_NS, LearntFactRule
 from ibdissect.rules.shared.stale_facts import RefutableRule
 from ibdissect.rules.shared.stretches import stretches
-from ibdissect.rules.shared.unanswered import PATIENCE_NS, LearntFactRule
 from ibdissect.subnet import CA, ROUTER, SWITCH, ChunkFollowed, FabricFollower, Node, Port, Subnet
 from ibdissect.subnet.events import LidAssigned
 from ibdissect.subnet.lid_writes import LidWrites
 from ibdissect.subnet.nodes import ACTIVE, ARMED
 from ibdissect.subnet.topology import ConnectedComponents
-from ibdissect.subnet.vantage import AGES_NS
+from ibdissect.subnet.visible_managers import AGES_NS
 from ibdissect.wire.headers import GRH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import LAST_UNICAST, MAX_LMC, PERMISSIVE, PORT_INFO, SET

@@ -7,21 +7,21 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ibdissect.decode import Int
+from ibdissect.decode.equal_rows import is_in
 from ibdissect.decode.history import History
 from ibdissect.decode.identity import Content
-from ibdissect.decode.lrh_packets import Native
-from ibdissect.decode.rows import is_in
+from ibdissect.decode.native_packets import Native
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, fault, on_event
 from ibdissect.rules.LNK.header_fields import LOCAL
 from ibdissect.rules.shared.attribute_rule import VLS
+from ibdissect.rules.shared.lids_in_path_records import NamedByPaths
 from ibdissect.rules.shared.link_rule import MTU_AT, NO_LIMIT, VLS_AT, LinkRule, PortLimits, flows
-from ibdissect.rules.shared.named_paths import NamedByPaths
-from ibdissect.rules.shared.site_policy import also, foreign_lids
-from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.rules.shared.not_seen import LearntFactRule
+from ibdissect.rules.shared.site_forbids import also, foreign_lids
 from ibdissect.subnet import ROUTER, SWITCH, ChunkFollowed, FabricFollower, Port, Subnet
 from ibdissect.subnet.nodes import ACTIVE, ARMED, DOWN, STATE_AT
-from ibdissect.subnet.vantage import CONFIGURED_NS, Vantage
+from ibdissect.subnet.visible_managers import CONFIGURED_NS, Vantage
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, LID_COUNT, MANAGEMENT_VL, PORT_INFO
 from ibdissect.wire.opcodes import MANUFACTURER

@@ -8,15 +8,15 @@ from itertools import islice
 import numpy as np
 
 from ibdissect.decode import Bool, Int
+from ibdissect.decode.equal_rows import by_value
 from ibdissect.decode.identity import Content
-from ibdissect.decode.lrh_packets import Native
-from ibdissect.decode.rows import by_value
+from ibdissect.decode.native_packets import Native
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, fault, on_event
 from ibdissect.rules.LNK.path_through_ports import complete_since
+from ibdissect.rules.shared.not_seen import LearntFactRule
 from ibdissect.rules.shared.stretches import stretches
-from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.subnet import SWITCH, ChunkFollowed, Port, Subnet
-from ibdissect.subnet.vantage import CONFIGURED_NS
+from ibdissect.subnet.visible_managers import CONFIGURED_NS
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, LID_COUNT, MANAGEMENT_VL, SL_TO_VL
 

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.capture.scattered import flags
+from ibdissect.capture.gather import flags
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.addresses import LID_SIZE
 from ibdissect.decode.capture_places import Scopes
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
 from ibdissect.mad.request_outcomes import AnsweredMany
 from ibdissect.mad.transactions import Transactions
+from ibdissect.rules.shared.not_seen import warm
 from ibdissect.rules.shared.second_answers import OwnAnswerRule
-from ibdissect.rules.shared.unanswered import warm
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import CLASS_PORT_INFO, GET_TRACE, LID_COUNT, MULTI_PATH, PATH, SA_CLASS
 

@@ -12,8 +12,8 @@ from msgspec import Struct as Record
 from ibdissect.bounded import Dropped
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.bit_fields import extract
+from ibdissect.decode.equal_rows import U64, is_in, places_in
 from ibdissect.decode.identity import Code, Frame
-from ibdissect.decode.rows import U64, is_in, places_in
 from ibdissect.lint.rule import WARNING, Context, Hit, Seen, fault, on_chunk
 from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.second_answers import OwnAnswerRule

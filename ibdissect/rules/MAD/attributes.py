@@ -13,8 +13,8 @@ from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Seen, fault, on_ch
 from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.MAD.answered_attributes import KNOWN_CLASSES
 from ibdissect.rules.shared.mad_conditions import METHODS_OF, NamesRequest
+from ibdissect.rules.shared.not_seen import LearntFactRule
 from ibdissect.rules.shared.second_answers import OwnAnswerRule
-from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.wire.attribute_methods import REQUESTS
 from ibdissect.wire.expr import Expr, Or
 from ibdissect.wire.headers import LRH

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ibdissect.capture.scattered import gather
+from ibdissect.capture.gather import gather
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.bit_fields import value_at
-from ibdissect.decode.rows import is_in
+from ibdissect.decode.equal_rows import is_in
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk
 from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.mad_conditions import ANSWER, METHODS_OF, OTHER_VERSION, REFUSED, NamesRequest
-from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.rules.shared.not_seen import LearntFactRule
 from ibdissect.wire.expr import Expr, Or
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, CLASS_VERSION, MAD, RMPP, RMPP_CLASSES, class_text

@@ -18,10 +18,10 @@ from ibdissect.mad.request_outcomes import Answered, Request
 from ibdissect.mad.transactions import SWAPPED_NS, Transactions
 from ibdissect.rules.shared.group_rule import Administrators
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST
-from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.rules.shared.not_seen import LearntFactRule
 from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Node, Subnet
 from ibdissect.subnet.multicast_groups import FULL_MEMBER
-from ibdissect.subnet.vantage import LIFETIME_NS
+from ibdissect.subnet.visible_managers import LIFETIME_NS
 from ibdissect.transport.multicast import GroupSender, Multicast
 from ibdissect.wire.headers import GRH, LRH
 from ibdissect.wire.mad import MAD

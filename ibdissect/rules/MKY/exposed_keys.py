@@ -8,7 +8,7 @@ from ibdissect.lint.rule import INFO, WARNING, FaultDetails, Rule
 from ibdissect.lint.sequence import previous
 from ibdissect.rules.shared.attribute_rule import WRITTEN, AttributeRule
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ
-from ibdissect.rules.shared.site_policy import also, foreign_keys_held
+from ibdissect.rules.shared.site_forbids import also, foreign_keys_held
 from ibdissect.subnet.attribute_smps import AttributeSmp
 from ibdissect.subnet.nodes import NOBODY
 from ibdissect.wire.sm import SMInfo

@@ -9,15 +9,15 @@ from functools import partial
 import numpy as np
 
 from ibdissect.bounded import BoundedDict, Dropped, KeptDict
+from ibdissect.decode.equal_rows import distinct_values, is_in
 from ibdissect.decode.history import AFTER_ALL, SECOND_NS
 from ibdissect.decode.identity import Frame, LidId, NodeId, PortId
-from ibdissect.decode.rows import distinct_values, is_in
 from ibdissect.lint.finding import Severity, value_of
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault, on_event
 from ibdissect.mad.transactions import Transactions
+from ibdissect.rules.shared.not_seen import LearntFactRule
 from ibdissect.rules.shared.smp_senders import senders_of
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS
-from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Node, Port
 from ibdissect.subnet.earlier_answers import PortInfos
 from ibdissect.subnet.events import MKeyLearnt, WrongMKey

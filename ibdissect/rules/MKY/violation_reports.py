@@ -16,12 +16,12 @@ from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, fault
 from ibdissect.lint.setting import Setting
 from ibdissect.mad.transactions import SWAPPED_NS, Transactions
 from ibdissect.rules.shared.attribute_rule import ViolationCounted
+from ibdissect.rules.shared.not_seen import LearntFactRule, lowered_severity, warm
 from ibdissect.rules.shared.smp_senders import senders_of
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, LOOK_BACK, MAX_TRAPS, TrapRule, repetition_ns
-from ibdissect.rules.shared.unanswered import LearntFactRule, lowered_severity, warm
 from ibdissect.subnet import ChunkFollowed, FabricFollower
 from ibdissect.subnet.events import RepressSeen, TrapSeen, WrongMKey
-from ibdissect.subnet.smps import DATA_AT
+from ibdissect.subnet.smp_columns import DATA_AT
 from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import METHODS

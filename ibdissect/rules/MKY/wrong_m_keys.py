@@ -18,17 +18,17 @@ from ibdissect.decode.identity import Code, Frame, KeyValue, LidId, PortId, Send
 from ibdissect.lint.finding import Evidence, Severity, value_of
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, SEEN, WARNING, Context, Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.mad.transactions import Transactions
-from ibdissect.rules.shared.answered import Reply
-from ibdissect.rules.shared.site_policy import also, foreign_keys, foreign_keys_held
+from ibdissect.rules.shared.answered_packets import Reply
+from ibdissect.rules.shared.not_seen import LearntFactRule
+from ibdissect.rules.shared.site_forbids import also, foreign_keys, foreign_keys_held
 from ibdissect.rules.shared.smp_senders import port_of_sender, senders_of
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, MAX_TRAPS
-from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.subnet import ChunkFollowed, Port
 from ibdissect.subnet.earlier_answers import PortInfos
 from ibdissect.subnet.early_writes import EarlyWrites
 from ibdissect.subnet.events import MKeyShown, TrapSeen, WrongMKey
 from ibdissect.subnet.m_keys import refuses
-from ibdissect.subnet.smps import DATA_AT
+from ibdissect.subnet.smp_columns import DATA_AT
 from ibdissect.wire.notice import Notice, TrapMKey
 from ibdissect.wire.numbers import GET, LID_ROUTED, SM_INFO, SMP_CLASSES, STATUS, TRAP_REPRESS
 from ibdissect.wire.sm import SMP

@@ -14,9 +14,9 @@ from ibdissect.decode import ChunkTable
 from ibdissect.decode.identity import Frame, LidId, RouteId, SenderId
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_struct
-from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.rules.shared.not_seen import LearntFactRule
 from ibdissect.subnet.route_senders import Senders
-from ibdissect.subnet.vantage import AGES_NS
+from ibdissect.subnet.visible_managers import AGES_NS
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_OPA, MAD
 from ibdissect.wire.numbers import DIRECTED, GET, GET_RESP, LID_ROUTED, SET, STATUS, SWITCH_INFO

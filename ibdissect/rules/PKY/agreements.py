@@ -12,14 +12,14 @@ from ibdissect.bounded import KeptDict
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.connection_events import ConnectionSetUp, QueuePair
 from ibdissect.decode.identity import ConnectionId, PKey
-from ibdissect.decode.lrh_packets import Native
+from ibdissect.decode.native_packets import Native
 from ibdissect.engine.psn_gaps import distance
-from ibdissect.lint.grouping import apart
+from ibdissect.lint.findings_from_hits import apart
 from ibdissect.lint.rule import ERROR, INFO, Context, Hit
 from ibdissect.rules.shared.connection_rule import AgreedRule, of_pair
 from ibdissect.rules.shared.group_rule import GroupRule
 from ibdissect.subnet.multicast_groups import GroupFacts
-from ibdissect.subnet.vantage import CONFIGURED_NS
+from ibdissect.subnet.visible_managers import CONFIGURED_NS
 from ibdissect.transport.psn_streams import Streams
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.numbers import BASE

@@ -9,17 +9,17 @@ from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.identity import Frame
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, Context, Hit, Seen, fault, on_end, on_event
-from ibdissect.rules.shared.answered import Reply
+from ibdissect.rules.shared.answered_packets import Reply
+from ibdissect.rules.shared.not_seen import LearntFactRule
 from ibdissect.rules.shared.refused_packets import REFUSED, RefusedPackets, Shown
-from ibdissect.rules.shared.site_policy import forbidden_packets
+from ibdissect.rules.shared.site_forbids import forbidden_packets
 from ibdissect.rules.shared.stale_facts import Outdated, RefutableRule
-from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Node
 from ibdissect.subnet.early_packets import RECEIVER, SENDER, EarlyPackets
 from ibdissect.subnet.lid_writes import LidWrites
 from ibdissect.subnet.p_keys import Verdict
 from ibdissect.subnet.started_ports import StartedPorts
-from ibdissect.subnet.vantage import CONFIGURED_NS
+from ibdissect.subnet.visible_managers import CONFIGURED_NS
 from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.numbers import P_KEY_TABLE, PORT_INFO
 

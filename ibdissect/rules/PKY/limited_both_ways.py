@@ -10,19 +10,19 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict, Dropped, KeptDict
-from ibdissect.capture.scattered import gather
+from ibdissect.capture.gather import gather
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.capture_places import Scopes
+from ibdissect.decode.cm_connections import Connections
 from ibdissect.decode.connection_events import ConnectionSetUp
-from ibdissect.decode.connections import Connections
+from ibdissect.decode.equal_rows import SLOTS, groups, members, slot
 from ibdissect.decode.identity import FlowId, LidId
-from ibdissect.decode.lrh_packets import Native, source_qps
-from ibdissect.decode.rows import SLOTS, groups, members, slot
+from ibdissect.decode.native_packets import Native, source_qps
 from ibdissect.lint.finding import Severity, Span
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, SEEN, Context, Hit, fault, on_chunk, on_end
-from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.rules.shared.not_seen import LearntFactRule
 from ibdissect.subnet import FabricFollower
-from ibdissect.subnet.vantage import CONFIGURED_NS
+from ibdissect.subnet.visible_managers import CONFIGURED_NS
 from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.headers import BTH, GRH
 from ibdissect.wire.numbers import BASE, FIRST_MULTICAST, FULL

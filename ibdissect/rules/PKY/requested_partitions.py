@@ -10,20 +10,20 @@ import numpy as np
 from ibdissect.bounded import KeptDict
 from ibdissect.decode import Bool, ChunkTable
 from ibdissect.decode.bit_fields import extract
+from ibdissect.decode.cm_connections import CmMessage, Connections, messages
 from ibdissect.decode.connection_events import PathAnswered
-from ibdissect.decode.connections import CmMessage, Connections, messages
 from ibdissect.decode.identity import LidId, PKey
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_event
 from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER
+from ibdissect.rules.shared.not_seen import LearntFactRule, with_peer
 from ibdissect.rules.shared.packet_flows import is_ipoib
 from ibdissect.rules.shared.requested_paths import paths
 from ibdissect.rules.shared.stale_facts import swept_by
-from ibdissect.rules.shared.unanswered import LearntFactRule, with_peer
 from ibdissect.subnet import ChunkFollowed, FabricFollower, Port
 from ibdissect.subnet.p_keys import Member, Verdict
-from ibdissect.subnet.vantage import CONFIGURED_NS
+from ibdissect.subnet.visible_managers import CONFIGURED_NS
 from ibdissect.wire.cm import LAP, REQ, SIDRReq
 from ibdissect.wire.expr import Where
 from ibdissect.wire.mad import MAD

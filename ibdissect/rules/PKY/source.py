@@ -7,18 +7,18 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.decode.bit_fields import extract
-from ibdissect.decode.rows import groups, members
+from ibdissect.decode.equal_rows import groups, members
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, fault, on_event
 from ibdissect.rules.PKY.destination import RefusingTable, hit_of
 from ibdissect.rules.shared.full_of_limited import full_of_limited
+from ibdissect.rules.shared.not_seen import LearntFactRule
 from ibdissect.rules.shared.stale_facts import Outdated, swept_by
 from ibdissect.rules.shared.stretches import stretches
-from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.subnet import ROUTER, ChunkFollowed, FabricFollower, Subnet
 from ibdissect.subnet.early_packets import SENDER
 from ibdissect.subnet.p_keys import Member
-from ibdissect.subnet.vantage import CONFIGURED_NS
+from ibdissect.subnet.visible_managers import CONFIGURED_NS
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import BASE, GET_MULTI_RESP, GET_RESP, GET_TABLE_RESP, P_KEY_TABLE, PORT_INFO, SA_CLASS
 from ibdissect.wire.sa_paths import PathRecord

@@ -12,7 +12,7 @@ from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.identity import Code, Frame
-from ibdissect.decode.lrh_packets import Native
+from ibdissect.decode.native_packets import Native
 from ibdissect.lint.finding import Severity, Span
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Seen, fault, on_event
 from ibdissect.lint.sequence import previous
@@ -30,13 +30,13 @@ from ibdissect.rules.shared.attribute_rule import (
     switches,
 )
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT
+from ibdissect.rules.shared.not_seen import PATIENCE_NS, LearntFactRule
 from ibdissect.rules.shared.trap_rule import ReportedPackets
-from ibdissect.rules.shared.unanswered import PATIENCE_NS, LearntFactRule
 from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Node, Port
 from ibdissect.subnet.attribute_smps import AttributeSmp, AttributeSmps
 from ibdissect.subnet.events import BlockOfSeveralLearnt
 from ibdissect.subnet.p_keys import BLOCK, keys_in
-from ibdissect.subnet.vantage import CONFIGURED_NS
+from ibdissect.subnet.visible_managers import CONFIGURED_NS
 from ibdissect.wire.expr import Where
 from ibdissect.wire.mad import MAD, METHODS
 from ibdissect.wire.notice import TrapPKey

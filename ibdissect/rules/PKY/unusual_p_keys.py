@@ -10,16 +10,16 @@ import numpy.typing as npt
 from ibdissect.bounded import KeptDict
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.bit_fields import extract
+from ibdissect.decode.equal_rows import places_in
 from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.identity import Frame
-from ibdissect.decode.rows import places_in
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, on_event
-from ibdissect.rules.shared.answered import Reply
+from ibdissect.rules.shared.answered_packets import Reply
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT
+from ibdissect.rules.shared.not_seen import LearntFactRule
 from ibdissect.rules.shared.packet_flows import PacketRule, gid_bytes, is_ipoib
-from ibdissect.rules.shared.site_policy import forbidden_entries
-from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.rules.shared.site_forbids import forbidden_entries
 from ibdissect.subnet import SWITCH, ChunkFollowed
 from ibdissect.subnet.earlier_answers import PKeyTables
 from ibdissect.subnet.p_keys import BLOCK

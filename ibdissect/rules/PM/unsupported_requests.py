@@ -20,12 +20,12 @@ from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Seen, fault, on_chu
 from ibdissect.mad.agents import Agents
 from ibdissect.mad.datagrams import Queries
 from ibdissect.rules.shared.agent_rule import AgentFacts, in_subnet, nodes_at, same_agent
-from ibdissect.rules.shared.answered import Reply
+from ibdissect.rules.shared.answered_packets import Reply
 from ibdissect.rules.shared.link_rule import flows
-from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.rules.shared.not_seen import LearntFactRule
 from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower
 from ibdissect.subnet.earlier_answers import NodeInfos
-from ibdissect.subnet.vantage import CONFIGURED_NS
+from ibdissect.subnet.visible_managers import CONFIGURED_NS
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GET, GET_RESP, PM_CLASS, PORT_INFO, SET

@@ -12,11 +12,11 @@ from ibdissect.bounded import BoundedDict, KeptDict
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.addresses import End, ends_of
 from ibdissect.decode.bit_fields import value_at
+from ibdissect.decode.cm_connections import Connections
 from ibdissect.decode.connection_events import Resolved
-from ibdissect.decode.connections import Connections
 from ibdissect.decode.history import SECOND_NS, History
 from ibdissect.decode.identity import Code, Frame, KeyValue, QueuePairId, Time
-from ibdissect.decode.lrh_packets import Native
+from ibdissect.decode.native_packets import Native
 from ibdissect.lint.finding import Severity, value_of
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Seen, fault, on_chunk, on_event
 from ibdissect.rules.shared.attribute_rule import ViolationCounted
@@ -25,7 +25,7 @@ from ibdissect.rules.shared.stretches import stretches
 from ibdissect.rules.shared.trap_rule import ReportedPackets
 from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.multicast_groups import GroupFacts
-from ibdissect.subnet.vantage import CONFIGURED_NS, LIFETIME_NS
+from ibdissect.subnet.visible_managers import CONFIGURED_NS, LIFETIME_NS
 from ibdissect.wire.headers import BTH, DETH
 from ibdissect.wire.notice import TrapQKey
 from ibdissect.wire.opcodes import DATAGRAMS

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from ibdissect.bounded import KeptDict
-from ibdissect.capture.scattered import looked_up
+from ibdissect.capture.gather import looked_up
 from ibdissect.decode import Bool, ChunkTable
 from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import Code, PairId
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen
-from ibdissect.rules.shared.accepted import MAX_PAIRS, AcceptedRule
+from ibdissect.rules.shared.accepted_after_all import MAX_PAIRS, AcceptedRule
 from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PACKET_FLOW, PacketRule, room_behind_headers
 from ibdissect.transport.psn_streams import Streams
 from ibdissect.wire.expr import Where, present

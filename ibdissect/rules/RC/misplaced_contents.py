@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.capture.scattered import looked_up
+from ibdissect.capture.gather import looked_up
 from ibdissect.decode import Bool, ChunkTable
 from ibdissect.lint.rule import ERROR, Seen
 from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PacketRule, room_behind_headers

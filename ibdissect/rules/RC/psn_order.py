@@ -11,11 +11,11 @@ from ibdissect.engine.psn_gaps import Gap, distance
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, DeferredHit, Hit, Moment, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
+from ibdissect.rules.shared.not_seen import SameOwnersRule
 from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PacketRule
-from ibdissect.rules.shared.unanswered import SameOwnersRule
 from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.transport.events import Exhausted, LengthWrong, MsnFell, MsnJumped, OrderWrong, Repeated, StreamEvent, Wrapped
-from ibdissect.transport.losses import gaps, open_reads
+from ibdissect.transport.lost_requests import gaps, open_reads
 from ibdissect.transport.psn_streams import Stream, Streams
 from ibdissect.wire.convert import LATEST_NS, timeout_ns
 from ibdissect.wire.headers import AETH, BTH, PSNS, RNR

@@ -10,10 +10,10 @@ import numpy.typing as npt
 from ibdissect.decode import ChunkTable, crcs
 from ibdissect.decode.addresses import NOWHERE
 from ibdissect.decode.identity import Index
-from ibdissect.diagnosis.stories import Stories
+from ibdissect.diagnosis.diagnosis_for_rules import Stories
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, on_chunk
-from ibdissect.rules.shared.accepted import sent_again, sent_by, would_answer
+from ibdissect.rules.shared.accepted_after_all import sent_again, sent_by, would_answer
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW
 from ibdissect.transport.psn_streams import Streams
 from ibdissect.wire.expr import Where, present

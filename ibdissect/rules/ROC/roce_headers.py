@@ -10,11 +10,11 @@ import numpy as np
 from ibdissect.bounded import KeptDict
 from ibdissect.decode import Bool, ChunkTable
 from ibdissect.decode.capture_places import Scopes
-from ibdissect.decode.connections import Connections
+from ibdissect.decode.cm_connections import Connections
 from ibdissect.decode.identity import Content, MacId, PairId, PKey
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, Seen, fault, on_chunk, on_end
-from ibdissect.rules.shared.accepted import MAX_PAIRS, AcceptedRule, pair_of, sent_again, sent_by, would_answer
+from ibdissect.rules.shared.accepted_after_all import MAX_PAIRS, AcceptedRule, pair_of, sent_again, sent_by, would_answer
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule, of_several_hosts
 from ibdissect.transport.congestion import Congestion
 from ibdissect.transport.psn_streams import Streams

@@ -14,14 +14,14 @@ from msgspec import Struct as Record
 from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.addresses import End, ends_at
+from ibdissect.decode.equal_rows import Entry
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import Frame, KeyValue, LidId, Side, SubscriptionId, TransactionId
-from ibdissect.decode.rows import Entry
 from ibdissect.lint.finding import Span, value_of
 from ibdissect.lint.rule import INFERRED, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
 from ibdissect.mad.datagrams import Queries, transaction_of
 from ibdissect.mad.transactions import Transactions
-from ibdissect.rules.shared.unanswered import LearntFactRule, UnansweredRule
+from ibdissect.rules.shared.not_seen import LearntFactRule, UnansweredRule
 from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.events import SmSeen
 from ibdissect.wire.classport import InformInfo

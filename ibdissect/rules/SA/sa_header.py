@@ -9,7 +9,7 @@ import numpy as np
 
 from ibdissect.decode import Bool, ChunkTable
 from ibdissect.decode.conditions import occurrences_where
-from ibdissect.decode.rows import by_value
+from ibdissect.decode.equal_rows import by_value
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk
 from ibdissect.rules.shared.mad_conditions import BY_SA, SA_REQUEST, SA_TABLE, NamesRequest, request_text
 from ibdissect.wire.expr import Expr

@@ -10,18 +10,18 @@ import numpy as np
 from ibdissect.bounded import BoundedDict
 from ibdissect.decode import Bool, ChunkTable
 from ibdissect.decode.conditions import occurrences_where
+from ibdissect.decode.equal_rows import Entry
 from ibdissect.decode.identity import Frame, TransactionId
-from ibdissect.decode.rows import Entry
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk, on_event
 from ibdissect.mad.datagrams import Queries, transaction_of
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST, chosen
+from ibdissect.rules.shared.not_seen import LearntFactRule, with_peer
 from ibdissect.rules.shared.path_lids import PathEnd, PathLidsRule
 from ibdissect.rules.shared.refused_join import RefusedJoin
-from ibdissect.rules.shared.unanswered import LearntFactRule, with_peer
 from ibdissect.subnet import ChunkFollowed, FabricFollower, Port
 from ibdissect.subnet.multicast_groups import FULL_MEMBER
 from ibdissect.subnet.p_keys import Verdict
-from ibdissect.subnet.vantage import CONFIGURED_NS
+from ibdissect.subnet.visible_managers import CONFIGURED_NS
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GET_TABLE, P_KEY_TABLE, PORT_INFO, SET

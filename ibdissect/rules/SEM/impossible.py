@@ -19,7 +19,7 @@ from ibdissect.rules.shared.attribute_rule import WRITTEN, AgainstPortGuid, Attr
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, HAS_LINK, READ, SMP_ANSWER
 from ibdissect.subnet import ChunkFollowed, FabricFollower
 from ibdissect.subnet.attribute_smps import AttributeSmp, AttributeSmps
-from ibdissect.subnet.vantage import AGES_NS, Vantage
+from ibdissect.subnet.visible_managers import AGES_NS, Vantage
 from ibdissect.wire.expr import Expr, Or
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.numbers import LAST_UNICAST, PERMISSIVE

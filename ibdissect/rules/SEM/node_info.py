@@ -15,7 +15,7 @@ from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit
 from ibdissect.lint.sequence import previous
 from ibdissect.rules.shared.attribute_rule import WRITTEN, AttributeRule, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ
-from ibdissect.rules.shared.unanswered import RESTARTS_NS
+from ibdissect.rules.shared.not_seen import RESTARTS_NS
 from ibdissect.subnet import SWITCH, ChunkFollowed
 from ibdissect.subnet.attribute_smps import AttributeSmp, AttributeSmps
 from ibdissect.subnet.earlier_answers import DescriptionsRecorded, NodeInfos, NodesRecorded, PortGuids

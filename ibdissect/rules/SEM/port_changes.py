@@ -15,10 +15,10 @@ from ibdissect.decode.history import History
 from ibdissect.decode.identity import Frame, PortId, PortNumber, SenderNumber
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, each, fault, on_chunk, on_event
 from ibdissect.lint.sequence import previous
-from ibdissect.rules.shared.answered import RepliesToFindings
+from ibdissect.rules.shared.answered_packets import RepliesToFindings
 from ibdissect.rules.shared.attribute_rule import ANSWERED, OF_SWITCH, WRITTEN, AttributeRule, Fault, Mask
 from ibdissect.rules.shared.mad_conditions import READ
-from ibdissect.rules.shared.unanswered import PATIENCE_NS
+from ibdissect.rules.shared.not_seen import PATIENCE_NS
 from ibdissect.subnet.attribute_smps import AttributeSmp, AttributeSmps
 from ibdissect.subnet.earlier_answers import NO_KEY
 from ibdissect.subnet.events import TrapSeen

@@ -18,7 +18,7 @@ from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, SMP_SET
 from ibdissect.subnet import FabricFollower, Subnet
 from ibdissect.subnet.attribute_smps import AttributeSmp, AttributeSmps
 from ibdissect.subnet.topology import ConnectedComponents
-from ibdissect.subnet.vantage import AGES_NS
+from ibdissect.subnet.visible_managers import AGES_NS
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.names import SM_CONTROL, SM_STATE
 from ibdissect.wire.numbers import MASTER, STANDBY

@@ -19,7 +19,7 @@ from ibdissect.subnet import SWITCH, FabricFollower, Port
 from ibdissect.subnet.attribute_smps import AttributeSmp, AttributeSmps
 from ibdissect.subnet.earlier_answers import port_key
 from ibdissect.subnet.nodes import ACTIVE, ARMED
-from ibdissect.subnet.vantage import AGES_NS
+from ibdissect.subnet.visible_managers import AGES_NS
 from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.numbers import MANAGEMENT_VL, PORT_INFO, SET
 from ibdissect.wire.sm_port import PortInfo

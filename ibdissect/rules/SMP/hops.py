@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.capture.scattered import gather
+from ibdissect.capture.gather import gather
 from ibdissect.decode import Bool, ChunkTable
 from ibdissect.decode.bit_fields import value_at
+from ibdissect.decode.equal_rows import groups, members
 from ibdissect.decode.identity import RouteId, SenderId
-from ibdissect.decode.rows import groups, members
 from ibdissect.engine.ports import Hop
 from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, Seen, fault, on_event
 from ibdissect.rules.shared.mad_conditions import BY_SMP
-from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.rules.shared.not_seen import LearntFactRule
 from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Node
-from ibdissect.subnet.smps import Smps
-from ibdissect.subnet.vantage import CONFIGURED_NS
+from ibdissect.subnet.smp_columns import Smps
+from ibdissect.subnet.visible_managers import CONFIGURED_NS
 from ibdissect.wire.expr import Where
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD

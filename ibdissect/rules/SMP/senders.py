@@ -9,15 +9,15 @@ from operator import attrgetter
 import numpy as np
 
 from ibdissect.decode import Int
+from ibdissect.decode.equal_rows import by_value
 from ibdissect.decode.identity import one_block
-from ibdissect.decode.rows import by_value
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_end, on_event
 from ibdissect.lint.site_policy import SitePolicy
 from ibdissect.mad.transactions import Transactions
+from ibdissect.rules.shared.not_seen import LearntFactRule
 from ibdissect.rules.shared.smp_senders import port_of_sender, sender_changes, senders_of
 from ibdissect.rules.shared.stretches import stretches
-from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.rules.shared.wrong_responder import WrongResponderRule
 from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower
 from ibdissect.subnet.attribute_smps import AttributeSmps

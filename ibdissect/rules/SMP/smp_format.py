@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.capture.scattered import gather
+from ibdissect.capture.gather import gather
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.bit_fields import value_at
-from ibdissect.decode.rows import is_in
+from ibdissect.decode.equal_rows import is_in
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk
 from ibdissect.rules.shared.mad_conditions import BY_SMP, METHODS_OF, REFUSED

@@ -11,13 +11,13 @@ from ibdissect.bounded import BoundedDict, Dropped
 from ibdissect.decode.identity import Code, Frame, LidId, NodeId, PortId, TrapId
 from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, Seen, fault, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import AttributeRule
+from ibdissect.rules.shared.not_seen import LearntFactRule, warm
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS, TrapRule, repetition_ns
-from ibdissect.rules.shared.unanswered import LearntFactRule, warm
 from ibdissect.subnet import ChunkFollowed, FabricFollower, Node, Port
 from ibdissect.subnet.attribute_smps import AttributeSmp, AttributeSmps
 from ibdissect.subnet.earlier_answers import others
 from ibdissect.subnet.events import RepressSeen, TrapSeen
-from ibdissect.subnet.vantage import AGES_NS
+from ibdissect.subnet.visible_managers import AGES_NS
 from ibdissect.wire.convert import timeout_ns
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD

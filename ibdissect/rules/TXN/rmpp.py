@@ -24,8 +24,8 @@ from ibdissect.mad.rmpp import (
 from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.MAD.header_fields import IN_USE
 from ibdissect.rules.shared.mad_conditions import BY_SA, request_text
+from ibdissect.rules.shared.not_seen import lowered_severity, warm
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW
-from ibdissect.rules.shared.unanswered import lowered_severity, warm
 from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.mad import MAD, RMPP
 from ibdissect.wire.numbers import ABORT, ACK, DATA, STOP, TABLE_RESPONSES

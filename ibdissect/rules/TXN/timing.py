@@ -14,14 +14,14 @@ import numpy.typing as npt
 
 from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.capture.chunk import LINK_ERF
-from ibdissect.capture.scattered import flags
+from ibdissect.capture.gather import flags
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.addresses import End, ends_of, lid_end
 from ibdissect.decode.bit_fields import value_at
 from ibdissect.decode.capture_places import Scopes
+from ibdissect.decode.equal_rows import SLOTS, digest, digest_at, mix, order_of, parts, run_starts, slot_of_hash
 from ibdissect.decode.history import NEIGHBOURS_NS, SECOND_NS
 from ibdissect.decode.identity import AddressNumber, Code, Frame, LidId
-from ibdissect.decode.rows import SLOTS, digest, digest_at, mix, order_of, parts, run_starts, slot_of_hash
 from ibdissect.decode.sending_order import in_time
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault, on_chunk, on_event
@@ -30,11 +30,11 @@ from ibdissect.mad.datagrams import Queries
 from ibdissect.mad.transactions import Transactions
 from ibdissect.mad.visible_answers import VisibleAnswers
 from ibdissect.rules.shared.answer_patience import announced
-from ibdissect.rules.shared.answered import KEPT_FRAMES, RepliesToFindings
-from ibdissect.rules.shared.unanswered import QuotingRule
+from ibdissect.rules.shared.answered_packets import KEPT_FRAMES, RepliesToFindings
+from ibdissect.rules.shared.not_seen import QuotingRule
 from ibdissect.subnet import ChunkFollowed, FabricFollower
 from ibdissect.subnet.model import Sm
-from ibdissect.subnet.vantage import ALSO_TOOLS
+from ibdissect.subnet.visible_managers import ALSO_TOOLS
 from ibdissect.wire.headers import DETH, LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD, MAD_SIZE
 from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, GSI_QP, MASTER, SET, SM_INFO

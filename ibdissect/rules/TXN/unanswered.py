@@ -10,9 +10,9 @@ import numpy as np
 from ibdissect.bounded import BoundedDict, KeptDict
 from ibdissect.decode import Bool, ChunkTable
 from ibdissect.decode.capture_places import Scopes
+from ibdissect.decode.cm_connections import MAX_CONNECTIONS, Connections
 from ibdissect.decode.conditions import occurrences_where
 from ibdissect.decode.connection_events import ConnectionEvent, ConnectionSetUp, PathAnswered, Rejected, Replied
-from ibdissect.decode.connections import MAX_CONNECTIONS, Connections
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import AgentId, Code, Content, Frame, Side
 from ibdissect.engine.connection_setups import OF_LAP, OF_REQ
@@ -24,7 +24,7 @@ from ibdissect.mad.transactions import Transactions
 from ibdissect.mad.visible_answers import VisibleAnswers
 from ibdissect.rules.shared.answer_patience import lifetime_ns
 from ibdissect.rules.shared.mad_conditions import DOWN, SMP_SET
-from ibdissect.rules.shared.unanswered import PATIENCE_NS, QuotingRule, UnansweredRule, UnansweredSets, warm
+from ibdissect.rules.shared.not_seen import PATIENCE_NS, QuotingRule, UnansweredRule, UnansweredSets, warm
 from ibdissect.rules.shared.wrong_responder import WrongResponderRule
 from ibdissect.subnet import SWITCH, FabricFollower
 from ibdissect.traffic.capture_loss import CaptureLoss
@@ -302,7 +302,7 @@ class PatienceExceeded(QuotingRule):
         for connection in connections.all:
             waits = connection.mra_of == OF_REQ and not connection.reps and not connection.rej_frame
             waits |= connection.mra_of == OF_LAP and not connection.apr_frame and connection.mra_frame > connection.lap_frame
-            waits &= connection.both_speak and not connection.dreq_frame
+            waits &= connections.both_speak(connection) and not connection.dreq_frame
             waits &= connection.mra_of != OF_REQ or connection.rtu_frame < connection.mra_frame  # an RTU proves that the REP arrived
             waits &= connection.mra_of != OF_REQ or not self._works(context.get(Streams), connection)
             if connection.mra_frame and waits and loss.proves_silence(connection.mra_ns):

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.identity import Side
 from ibdissect.lint.rule import Context
-from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.rules.shared.not_seen import LearntFactRule
 from ibdissect.subnet import FabricFollower, Subnet
 from ibdissect.subnet.lid_writes import LidWrites
-from ibdissect.subnet.vantage import CONFIGURED_NS
+from ibdissect.subnet.visible_managers import CONFIGURED_NS
 from ibdissect.wire.numbers import FIRST_MULTICAST, PORT_INFO
 
 

@@ -13,18 +13,18 @@ from ibdissect.bounded import KeptDict
 from ibdissect.decode.bit_fields import extract
 from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.identity import Code, PortId
-from ibdissect.lint.by_answers import all_compared, check, holds_in, suspects, value_in
+from ibdissect.lint.compared_with_answers import all_compared, check, holds_in, suspects, value_in
 from ibdissect.lint.finding import Severity, value_of
 from ibdissect.lint.rule import INFO, Context, DeferredHit, FaultDetails, Hit, fault, on_event
 from ibdissect.lint.sequence import previous
-from ibdissect.rules.shared.answered import RepliesToFindings, Reply
-from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.rules.shared.answered_packets import RepliesToFindings, Reply
+from ibdissect.rules.shared.not_seen import LearntFactRule
 from ibdissect.subnet import CA, ROUTER, SWITCH, ChunkFollowed, FabricFollower, Node
 from ibdissect.subnet.attribute_smps import AttributeSmp, AttributeSmps
 from ibdissect.subnet.earlier_answers import AttributeHistory, NodesRecorded, PortInfos, attributes_of, history_of, port_key
 from ibdissect.subnet.nodes import SwitchFacts
 from ibdissect.subnet.shown_before import shown
-from ibdissect.subnet.vantage import AGES_NS, CONFIGURED_NS, Vantage
+from ibdissect.subnet.visible_managers import AGES_NS, CONFIGURED_NS, Vantage
 from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.expr import And, Expr, Or, Value
 from ibdissect.wire.mad import MAD, METHODS

@@ -10,16 +10,16 @@ import numpy as np
 from ibdissect.bounded import KeptDict
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.addresses import End
+from ibdissect.decode.cm_connections import Connections
 from ibdissect.decode.connection_events import ConnectionSetUp, QueuePair
-from ibdissect.decode.connections import Connections
+from ibdissect.decode.equal_rows import distinct_values
 from ibdissect.decode.identity import Code, ConnectionId
 from ibdissect.decode.last_packets import LastPackets
-from ibdissect.decode.lrh_packets import Native
-from ibdissect.decode.rows import distinct_values
+from ibdissect.decode.native_packets import Native
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, Context, Hit, Seen, fault, on_chunk
-from ibdissect.rules.shared.unanswered import QuotingRule
-from ibdissect.subnet.vantage import CONFIGURED_NS
+from ibdissect.rules.shared.not_seen import QuotingRule
+from ibdissect.subnet.visible_managers import CONFIGURED_NS
 from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.headers import GRH, LRH
 from ibdissect.wire.opcodes import SERVICES

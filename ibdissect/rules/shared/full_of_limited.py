@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.decode import Bool, ChunkTable, Int
-from ibdissect.decode.lrh_packets import BY_P_KEY_TABLE, Native
-from ibdissect.decode.rows import by_value, distinct_values, is_in
+from ibdissect.decode.equal_rows import by_value, distinct_values, is_in
+from ibdissect.decode.native_packets import BY_P_KEY_TABLE, Native
 from ibdissect.rules.shared.refused_packets import RefusedPackets, note_flows, under_way
 from ibdissect.rules.shared.stretches import stretches
 from ibdissect.subnet import ROUTER, ChunkFollowed, Port, Subnet
 from ibdissect.subnet.p_keys import Member, PKeys, Verdict
-from ibdissect.subnet.vantage import LIFETIME_NS
+from ibdissect.subnet.visible_managers import LIFETIME_NS
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import BASE, FULL, RESPONSE_BIT
 

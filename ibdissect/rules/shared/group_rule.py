@@ -11,24 +11,24 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ibdissect.bounded import KeptDict
-from ibdissect.capture.scattered import gather
+from ibdissect.capture.gather import gather
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.bit_fields import extract, value_at
 from ibdissect.decode.conditions import occurrences_where
+from ibdissect.decode.equal_rows import by_value, mix
 from ibdissect.decode.identity import Frame, LidId, NodeId
-from ibdissect.decode.lrh_packets import Native
-from ibdissect.decode.rows import by_value, mix
+from ibdissect.decode.native_packets import Native
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, Context, Hit, Seen, fault, on_event
 from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER
+from ibdissect.rules.shared.not_seen import LearntFactRule
 from ibdissect.rules.shared.refused_packets import note_flows, under_way
 from ibdissect.rules.shared.stale_facts import RefutableRule
 from ibdissect.rules.shared.stretches import stretches
-from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.subnet import ChunkFollowed, FabricFollower
 from ibdissect.subnet.multicast_groups import FULL_MEMBER, GroupFacts, MulticastGroup
-from ibdissect.subnet.vantage import AGES_NS, LIFETIME_NS
+from ibdissect.subnet.visible_managers import AGES_NS, LIFETIME_NS
 from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.headers import BTH, DETH, GRH, LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE, PORT_INFO, SA_CLASS, SET

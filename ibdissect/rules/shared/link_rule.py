@@ -9,16 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.decode import Int
+from ibdissect.decode.equal_rows import groups, members
 from ibdissect.decode.history import History
-from ibdissect.decode.lrh_packets import Native
-from ibdissect.decode.rows import groups, members
+from ibdissect.decode.native_packets import Native
 from ibdissect.lint.rule import Context, FaultDetails, Hit, Seen, fault, on_event
 from ibdissect.rules.shared.attribute_rule import VLS
+from ibdissect.rules.shared.not_seen import LearntFactRule
 from ibdissect.rules.shared.stale_facts import RefutableRule
 from ibdissect.rules.shared.stretches import stretches
-from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Node, Port, Subnet
-from ibdissect.subnet.vantage import LIFETIME_NS
+from ibdissect.subnet.visible_managers import LIFETIME_NS
 from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, LID_COUNT, PORT_INFO, SWITCH_INFO

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.capture.scattered import looked_up
+from ibdissect.capture.gather import looked_up
 from ibdissect.decode import Bool, ChunkTable, locate
 from ibdissect.decode.bit_fields import extract
 from ibdissect.lint.rule import Rule

@@ -9,15 +9,15 @@ import numpy as np
 
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.bit_fields import extract
+from ibdissect.decode.equal_rows import groups, parts, run_starts
 from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.identity import Guid
-from ibdissect.decode.rows import groups, parts, run_starts
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import Context, Hit, Seen, fault, on_event
-from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.rules.shared.not_seen import LearntFactRule
 from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Port
 from ibdissect.subnet.lid_writes import LidWrites
-from ibdissect.subnet.vantage import CONFIGURED_NS
+from ibdissect.subnet.visible_managers import CONFIGURED_NS
 from ibdissect.wire.numbers import FIRST_MULTICAST, PORT_INFO
 from ibdissect.wire.spec import Field, Struct
 

@@ -8,7 +8,7 @@ from ibdissect.decode import Bool, ChunkTable
 from ibdissect.decode.conditions import occurrences_where
 from ibdissect.lint.finding import Related
 from ibdissect.lint.rule import INFERRED, Context, Hit, Rule, each, fault, on_event
-from ibdissect.rules.shared.answered import RepliesToFindings
+from ibdissect.rules.shared.answered_packets import RepliesToFindings
 from ibdissect.rules.shared.mad_conditions import SA_REQUEST
 from ibdissect.subnet import ChunkFollowed
 from ibdissect.wire.mad import MAD, SA_STATUS

@@ -11,13 +11,13 @@ from msgspec import Struct as Record
 from ibdissect.capture.records import ROWS
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.bit_fields import value_at
-from ibdissect.decode.lrh_packets import BY_P_KEY_TABLE, Native, source_qps
-from ibdissect.decode.rows import distinct_values, groups, is_in
+from ibdissect.decode.equal_rows import distinct_values, groups, is_in
+from ibdissect.decode.native_packets import BY_P_KEY_TABLE, Native, source_qps
 from ibdissect.subnet import ROUTER, SWITCH, ChunkFollowed, Port, Subnet
 from ibdissect.subnet.early_packets import RECEIVER, SENDER
 from ibdissect.subnet.p_keys import PKeys, Verdict
 from ibdissect.subnet.recent_flows import RecentFlows
-from ibdissect.subnet.vantage import LIFETIME_NS
+from ibdissect.subnet.visible_managers import LIFETIME_NS
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD, is_response
 from ibdissect.wire.numbers import BASE, FIRST_MULTICAST, FULL, LID_COUNT

@@ -9,7 +9,7 @@ from ibdissect.decode.identity import Frame
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, Context, Hit
 from ibdissect.mad.request_outcomes import AnsweredAgain
-from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.rules.shared.not_seen import LearntFactRule
 
 MAX_AGAIN = 16384
 

@@ -10,7 +10,7 @@ from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.identity import Frame
 from ibdissect.lint.rule import Context
 from ibdissect.subnet import ChunkFollowed, FabricFollower, Port
-from ibdissect.subnet.smps import PlacedSmps
+from ibdissect.subnet.smp_columns import PlacedSmps
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import DIRECTED, PERMISSIVE

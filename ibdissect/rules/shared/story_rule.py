@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ibdissect.diagnosis.connection import NONE
-from ibdissect.diagnosis.stories import Stories
+from ibdissect.diagnosis.diagnosis_for_rules import Stories
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFERRED, INFO, Context, Hit, Moment, Rule, fault, on_end
 

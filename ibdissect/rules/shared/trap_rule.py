@@ -11,15 +11,15 @@ from ibdissect.bounded import KeptDict
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.identity import Content, LidId, PortId
-from ibdissect.decode.lrh_packets import Native
+from ibdissect.decode.native_packets import Native
 from ibdissect.lint.finding import Severity, Span
 from ibdissect.lint.rule import INFO, Context, FaultDetails, Hit, Moment, fault, on_event
-from ibdissect.rules.shared.unanswered import LearntFactRule, warm
+from ibdissect.rules.shared.not_seen import LearntFactRule, warm
 from ibdissect.subnet import ChunkFollowed, FabricFollower, Port
 from ibdissect.subnet.events import TrapSeen
 from ibdissect.subnet.lid_writes import LidWrites
-from ibdissect.subnet.smps import DATA_AT
-from ibdissect.subnet.vantage import CONFIGURED_NS
+from ibdissect.subnet.smp_columns import DATA_AT
+from ibdissect.subnet.visible_managers import CONFIGURED_NS
 from ibdissect.wire.convert import timeout_ns
 from ibdissect.wire.notice import Notice, TrapPKey, TrapQKey
 

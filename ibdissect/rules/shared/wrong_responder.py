@@ -13,10 +13,10 @@ from ibdissect.lint.finding import Related, Severity
 from ibdissect.lint.rule import INFO, Context, Hit, fault, on_chunk, on_event
 from ibdissect.mad.request_outcomes import AnsweredFromElsewhere
 from ibdissect.mad.transactions import Transactions
-from ibdissect.rules.shared.unanswered import QuotingRule, lowered_severity
+from ibdissect.rules.shared.not_seen import QuotingRule, lowered_severity
 from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.lid_writes import LidWrites
-from ibdissect.subnet.vantage import AGES_NS
+from ibdissect.subnet.visible_managers import AGES_NS
 from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import LID_ROUTED, PERMISSIVE, PORT_INFO, SET

@@ -6,7 +6,7 @@ from ibdissect.subnet import Subnet
 from ibdissect.subnet.node_names import NodeNames, names_in
 
 from .into_model import learn
-from .reading import SubnetFiles
+from .kinds_of_files import SubnetFiles
 
 
 def names_of(files: SubnetFiles) -> NodeNames:

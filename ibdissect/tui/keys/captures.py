@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ibdissect.errors import CaptureError
 from ibdissect.screen_model.capture_model import CaptureModel
-from ibdissect.screen_model.decoding import Decoding, decodings
+from ibdissect.screen_model.decode_as import Decoding, decodings
 from ibdissect.screen_model.packet_columns import common_start
 
 from ..screens.prompt import Prompt

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ibdissect.errors import IbdissectError
 from ibdissect.wire.text import counted
 
-from ..changes import Changes, ChangesScreen
+from ..diff_screen import Changes, ChangesScreen
 from .command import Command
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ibdissect.screen_model.decoding import decodings
+from ibdissect.screen_model.decode_as import decodings
 from ibdissect.screen_model.linked_values import Link, links
 from ibdissect.screen_model.packet_columns import ListColumn
 from ibdissect.screen_model.related_frames import counterpart

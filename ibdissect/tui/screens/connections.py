@@ -11,8 +11,8 @@ from textual import events
 from textual.binding import Binding
 
 from ibdissect.diagnosis.connection import Connection, ConnectionEnd, Diagnosis, SharedCause
-from ibdissect.diagnosis.slices import cost
 from ibdissect.diagnosis.text import counts_text, dated, span_text, worst_first
+from ibdissect.diagnosis.time_bars import cost
 from ibdissect.screen_model.connections import CapturedInterface, connection_filter, diagnosed, points_of, slice_filter
 from ibdissect.screen_model.number_text import duration, number, octets
 from ibdissect.wire.text import counted, printable

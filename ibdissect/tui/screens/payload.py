@@ -9,7 +9,7 @@ from rich.segment import Segment
 from textual.binding import Binding
 
 from ibdissect.errors import CaptureError
-from ibdissect.export.files import replacing
+from ibdissect.export.whole_files import replacing
 from ibdissect.screen_model import save_frames
 from ibdissect.screen_model.number_text import octets
 from ibdissect.screen_model.payload import FORMS, SentMessage, as_text

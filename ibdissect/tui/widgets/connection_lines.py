@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct as Record
 
 from ibdissect.diagnosis.connection import HEALTHY, Connection
-from ibdissect.diagnosis.slices import TimeSlice, episodes_in, slices, widths
 from ibdissect.diagnosis.text import dated, label, proofs, since_until, troubled
+from ibdissect.diagnosis.time_bars import TimeSlice, episodes_in, slices, widths
 from ibdissect.screen_model.number_text import duration, number, octets
 from ibdissect.wire.text import counted, printable
 

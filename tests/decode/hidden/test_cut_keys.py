@@ -17,7 +17,7 @@ import ibdissect
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.hidden.cut_keys import hidden_bytes, without_keys
 from ibdissect.dfilter.compile import compile_filter
-from ibdissect.dissect.build import dissect_row, dissect_rows
+from ibdissect.dissect.frame_trees import dissect_row, dissect_rows
 from ibdissect.dissect.named_values import reveals_key, runs
 from ibdissect.dissect.printers import dump
 from ibdissect.dissect.shown_value import Presenter

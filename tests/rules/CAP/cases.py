@@ -110,7 +110,7 @@ BEHIND = [roce2(ip={"ttl": 64}), roce2(ip={"ttl": 63})]  # a router, or the send
 case("CAP012", timed(0, 30_000, frames=BEHIND), timed(0, 30_000, frames=BEHIND[:1] * 2), file=None, frames=[2], twin_also=["RC002"])
 case("CAP013", WHOLE[:-10], WHOLE, file=None, frames=[1])
 GAP = Damage(kind="missing", offset=0, frame=1, reason="file 2 is missing between cap_00001 and cap_00003", file="cap_00003")
-case("CAP019", WHOLE, WHOLE, file=None, frames=[1], damage=[GAP])  # which names have a gap: tests/capture/test_sets.py
+case("CAP019", WHOLE, WHOLE, file=None, frames=[1], damage=[GAP])  # which names have a gap: tests/capture/test_file_names.py
 case("CAP014", bytes(HOLE), erf_pcap(TWO_OR_MORE), file=None, frames=[2])
 case("CAP015", ud(gmp(4, 1, 0x12)[28:128]), gmp(4, 1, 0x12))
 # a wrong PktLen is LNK003's, with all that follows from it

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ibdissect.subnet.file_lines import KnownFile
 from ibdissect.subnet.files import SubnetFile, learn
+from ibdissect.subnet.files.kinds_of_files import KINDS
 from ibdissect.subnet.files.lines import Lines
-from ibdissect.subnet.files.reading import KINDS
 from ibdissect.subnet.model import Subnet
 
 

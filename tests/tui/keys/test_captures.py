@@ -8,7 +8,7 @@ from textual.widgets import Label
 
 from tests import craft
 from tests.screen_model.made import TOTAL
-from tests.screen_model.test_decoding import FRAMES
+from tests.screen_model.test_decode_as import FRAMES
 from tests.tui import drawn, made
 from tests.tui.made import asks, offered, opens, running, shows, text, told, type_text, until
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import ibdissect
-from ibdissect.dissect.build import dissect_rows
+from ibdissect.dissect.frame_trees import dissect_rows
 from ibdissect.wire.ulp import smc_v2
 from tests import smc
 from tests.craft import ethernet_pcap
