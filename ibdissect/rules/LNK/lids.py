@@ -69,11 +69,12 @@ class LidConflict(LearntFactRule):
     Find the second subnet manager, and let one of them reassign all LIDs (opensm: `-r`).
 
     PortInfo of two active, cabled ports; port 0 of a switch counts as cabled if any other port of it is. Ports that become active later, as
-    in a first sweep, must both show the LID then. An `info` in seven cases. (1) No known cables and switches lead from one port to the
+    in a first sweep, must both show the LID then. An `info` in eight cases. (1) No known cables and switches lead from one port to the
     other. (2) The first port has another LID later: a manager may be exchanging LIDs. (3) The second port gets another LID within ten
     seconds, as a port of a subnet that was joined. (4) The second port had another LID before, and the capture shows neither who wrote the
     new one nor the LID of the first port again. (5) The capture ends within a second after that: a manager that exchanges LIDs would write
-    the other one then. (6) The capture misses packets between the two. (7) A SubnSet was not answered. Silent if the directed route to the
+    the other one then. (6) The capture misses packets between the two. (7) A SubnSet was not answered. (8) Both are ports of
+    one adapter with one PortGUID: planes of one XDR port. Silent if the directed route to the
     first node now leads to another (the node may have been replaced), if no sender of directed routes found both nodes (they may be in two
     subnets), or if nothing joins two ports of one adapter.
     """
@@ -91,7 +92,8 @@ class LidConflict(LearntFactRule):
         """The port that had the LID before, and the time of the finding, by key of the finding; not of one that soon got another LID."""
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """INFO if nothing joins the ports, or if the other has another LID since, or may have: that of this one changed without a Set.
+        """INFO if nothing joins the ports, if they are planes of one port, or if the other has another LID since, or may have: that of
+        this one changed without a Set.
 
         If the other port shows the LID again, it had it all the time.
         """
@@ -101,8 +103,10 @@ class LidConflict(LearntFactRule):
         if other is not None and port is not None and port.lids.at(hit.frame - 1)[0] is not None:
             ends = context.get(Scopes).goes_on(hit.frame, hit.time_ns) < PATIENCE_NS
             moved |= (ends or writes.changed_unseen(port, hit.frame - 1)) and writes.last_shown(other, AFTER_ALL) <= hit.frame
-        joined = other is not None and port is not None and context.get(ConnectedComponents).join(subnet, other, port)
-        return super().severity_at_end(hit, context) if joined and not moved else INFO
+        if other is None or port is None or moved or not context.get(ConnectedComponents).join(subnet, other, port):
+            return INFO
+        planes = other.node is port.node and other.guid == port.guid
+        return INFO if planes else super().severity_at_end(hit, context)
 
     def facts_used_of(self, hit: Hit, context: Context) -> list[Node]:
         """The nodes of both ports."""

@@ -206,9 +206,9 @@ FOUND = [[*port_sweep(5)[:5], OTHER_SWITCH, *port_sweep(lid)[5:]] for lid in (5,
 case("LNK024", *FOUND, frames=[8], severity="info")
 
 
-def two_ports(second: int, *, elsewhere: bool = False) -> list[bytes]:
+def two_ports(second: int, *, elsewhere: bool = False, guids: tuple[int, int] = (0x52, 0x53)) -> list[bytes]:
     """The same for both ports of one adapter, the second perhaps `elsewhere`: nothing shows where its cable leads."""
-    ports = [node(5, num_ports=2, local_port_num=number, port_guid=0x51 + number) for number in (1, 2)]
+    ports = [node(5, num_ports=2, local_port_num=number, port_guid=guid) for number, guid in zip((1, 2), guids, strict=True)]
     infos = [port_info(lid, local_port_num=number) for number, lid in ((1, 5), (2, second))]
     to_second: dict[str, Any] = {"slid": 77, "dlid": 1} if elsewhere else {"path": [1, 5]}
     return [
@@ -220,6 +220,8 @@ def two_ports(second: int, *, elsewhere: bool = False) -> list[bytes]:
 
 case("LNK024", two_ports(5), two_ports(6), frames=[7], severity="error")
 case("LNK024", two_ports(5), two_ports(5, elsewhere=True), frames=[7])
+PLANES = (0x52, 0x52)  # of one XDR port: they share its PortGUID and LID
+case("LNK024", two_ports(5, guids=PLANES), two_ports(6, guids=PLANES), frames=[7], severity="info", also=["SEM035"], twin_also=["SEM035"])
 # a first sweep: LIDs are assigned before the ports are active; both must show theirs again then
 HOSTS = port_sweep(5)
 STARTED = [smp(ANSWER, PORT_INFO, port_info(5, port_state=2), path=[1, at], header={"transaction_id": 0x1234}) for at in (4, 5)]
