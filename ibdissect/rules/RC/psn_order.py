@@ -314,10 +314,12 @@ class RetriesExhausted(SameOwnersRule):
     page fault, for example) asks again. Without the REQ in the capture, seven retries are
     allowed, since the counter has three bits. The capture must show the other direction: of this connection, or packets of the responder
     that belong to others. RoCE is not judged: adapters with adaptive retransmission start with short timers and limit the time, not the
-    number of tries. An `info` where a LID of the two was given to another port meanwhile.
+    number of tries. An `info` where a LID of the two was given to another port meanwhile, and where the responder sent as many RNR NAKs as
+    there are repetitions, be it at other times: clocks of two capture points differ.
     """
 
     code, name, severity = "RC019", "retry-exhausted", ERROR
+    needs = (Streams,)
     reference = "IBA 9.9.2.1.1, 12.7.38; python-rdma REQ.RetryCount; NVIDIA Adaptive Retransmission (roce_adp_retrans_en)"
     message = "{ends}: PSN {psn} was sent {sent} times, {allowed} repetitions are allowed"
     example = "a SEND that is sent nine times, 100 ms apart, without a NAK in between"
@@ -325,7 +327,14 @@ class RetriesExhausted(SameOwnersRule):
     @on_event(Exhausted)
     def exhausted(self, event: Exhausted, context: Context) -> Iterator[Hit]:
         if context.table.located.at("lrh")[event.frame - context.table.chunk.first] >= 0:
-            yield of_stream(event, (event.first, "first repetition"), sent=event.sent, allowed=event.allowed)
+            yield of_stream(event, (event.first, "first repetition"), sent=event.sent, allowed=event.allowed, slot=event.slot)
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """INFO where each repetition may follow an RNR NAK that was recorded before or after it."""
+        streams = context.get(Streams)
+        answers = streams.other(streams.all[hit.arguments["slot"]])
+        asked = answers is not None and answers.rnr >= hit.arguments["sent"] - 1
+        return INFO if asked else super().severity_at_end(hit, context)
 
 
 class NakIgnored(SilenceRule):

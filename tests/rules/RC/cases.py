@@ -114,6 +114,10 @@ TOO_OFTEN = [ONE, ACKED, *[TWO] * 9]
 SLOW_NATIVE: Any = partial(erf_pcap, step_ns=1_000_000_000)
 case("RC019", TOO_OFTEN, [*TOO_OFTEN[:10]], frames=[11], also=["RC002", "CNX004"], twin_also=["RC002", "CNX004"], file=SLOW_NATIVE)
 case("RC019", TOO_OFTEN, [*TOO_OFTEN[:6], NOT_READY, *[TWO] * 5], also=["RC002", "CNX004"], twin_also=["RC002", "RC007"], file=SLOW_NATIVE)
+# as many RNR NAKs as repetitions, which another clock dates later
+for number, how in ((8, "info"), (7, "error")):
+    case("RC019", [*TOO_OFTEN, *[NOT_READY] * number], TOO_OFTEN[:10], frames=[11], severity=how, also=["RC002", "RC007"],
+         twin_also=["RC002", "CNX004"], file=SLOW_NATIVE)  # fmt: skip
 # a READ whose data the requester drops, as of a page that is not there yet, is asked for again; one that is not answered is not
 READ_TWO = rc(READ, ext={"RETH": {"r_key": 7, "dmalen": 8}}, bth={"psn": 2, "destqp": 0x12}, slid=1, dlid=2)
 DATA_TWO = rc(READ_ONLY, bytes(8), ext={"AETH": {"syndrome": 0x1F, "msn": 2}}, bth={"psn": 2, "destqp": 0x34}, slid=2, dlid=1)
