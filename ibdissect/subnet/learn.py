@@ -150,7 +150,6 @@ class Learner:
         if guard is None:
             guard = port.guard = MKeyState()
         if guard.learn(shown, frame):
-            self.subnet.leases |= shown.lease > 0
             self.out.append(events.MKeyLearnt(frame, time_ns, port, held, shown))
 
     def p_keys_learnt(self, frame: int, time_ns: int, port: Port, block: int) -> None:

@@ -78,8 +78,6 @@ class Subnet(LidOwners):
         self.groups = Groups()
         self.keyed_since = 0
         """Frame that showed or set the first M_Key; 0: none."""
-        self.leases = False
-        """Whether any port was ever known to have a lease period."""
         self.partitioned = False
         """Whether any P_Key table is known."""
         self.mapped = False

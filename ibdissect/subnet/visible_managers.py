@@ -17,7 +17,7 @@ from ibdissect.bounded import Dropped
 from ibdissect.decode import Bool, Int
 from ibdissect.decode.bit_fields import extract
 from ibdissect.decode.equal_rows import by_value, distinct_values, is_in
-from ibdissect.decode.history import AFTER_ALL, SECOND_NS
+from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import SenderId
 from ibdissect.wire import numbers
 from ibdissect.wire.sm import SMInfo
@@ -114,18 +114,17 @@ class Vantage:
         index, named = (of[(named > 0) & (named != given)] for of in (index, named))
         for sender, mine in by_value(smps.sender[index]):
             origin = self.follower.routes.origins.get(sender)
-            home = origin.home.now if origin is not None else None
-            if origin is None or home is None:
+            if origin is None or origin.home.now is None:
                 continue
-            port = home[0].manager(home[1])
-            settled = max(origin.home.since, port.lids.since) if port is not None else AFTER_ALL
+            ports = [port for node, entered in origin.home.since_frame(first) if (port := node.manager(entered)) is not None]
+            changes = set(origin.home.changes_after(first)).union(*(port.lids.changes_after(first) for port in ports))
             for lid, some in by_value(named[mine]):
                 at = index[mine[some]]
-                frames = (smps.rows[at] + first).tolist()
-                early = bisect_left(frames, settled)  # of all later ones the same is known
-                tools = [_is_elsewhere(origin, lid, frame) for frame in frames[: early + 1]]
-                tools += tools[-1:] * (len(frames) - len(tools))
-                found.append(at[tools])
+                frames = smps.rows[at] + first
+                stretch = np.searchsorted(np.array(sorted(changes), np.int64), frames, "right")
+                for _, alike in by_value(stretch):  # of all between two changes the same is known
+                    if _is_elsewhere(origin, lid, int(frames[alike[0]])):
+                        found.append(at[alike])
         return np.concatenate(found)
 
     def _gets(self, event: ChunkFollowed, shared: Bool) -> None:

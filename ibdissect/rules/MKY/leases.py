@@ -109,14 +109,14 @@ class LeaseExpired(LearntFactRule):
 
     def _note(self, event: ChunkFollowed, context: Context) -> None:
         """Who sends requests to which node with a lease, along LIDs or, with a key, along directed routes."""
-        if not event.subnet.leases:
-            return
         asks, chunk = event.requests, event.table.chunk
-        known = {slot: since for slot in distinct_values(asks.slot) if slot >= 0 and (since := _leased(event.subnet.by_slot(slot)))}
+        senders, hidden = senders_of(event.table, asks, slice(None))
+        index = np.flatnonzero((asks.slot >= 0) & (~hidden | (asks.m_key != 0)))
+        slots = distinct_values(asks.slot[index])
+        known = {slot: since for slot in slots if (since := _leased(event.subnet.by_slot(slot)))}
         if not known:
             return
-        senders, hidden = senders_of(event.table, asks, slice(None))
-        index = np.flatnonzero(is_in(asks.slot, np.array([*known], np.int64)) & (~hidden | (asks.m_key != 0)))
+        index = index[is_in(asks.slot[index], np.array([*known], np.int64))]
         index = index[asks.rows[index] + chunk.first > [known[slot] for slot in asks.slot[index].tolist()]]
         each, at = np.unique(asks.slot[index] << 16 | np.where(hidden, DIRECTED, senders)[index], return_index=True)
         for way, row in zip(each.tolist(), asks.rows[index[at]].tolist(), strict=True):

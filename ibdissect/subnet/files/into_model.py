@@ -136,7 +136,6 @@ class _Learner:
             protect, lease = (shown.m_key_protect_bits, shown.m_key_lease_period) if (shown := port.info) is not None else (0, 0)
             port.guard = port.guard or MKeyState()
             port.guard.learn(MKey(key.key, protect, lease), line)
-            self.subnet.leases |= lease > 0
 
     def _managers(self) -> None:
         """Subnet managers, with the LIDs that their ports have."""
