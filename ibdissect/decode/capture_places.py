@@ -19,7 +19,7 @@ from ibdissect.wire.numbers import GET_RESP
 from ibdissect.wire.sm import NodeInfo, SMInfo
 
 from .chunk_table import ChunkTable
-from .equal_rows import groups
+from .equal_rows import by_value, groups
 from .history import SECOND_NS
 from .locate import Int
 
@@ -79,8 +79,9 @@ class Scopes:
         first, which = (np.zeros(1, np.int64), np.zeros(len(table), np.int64)) if one else groups((interface, vlan))
         own = table.own if table.own is not None else np.arange(len(table))
         timed = own[table.chunk.time_ns[own] > 0]
-        self._first = _first_of_each(interface[timed], table.chunk.time_ns[timed]) | self._first
-        self._last |= _first_of_each(interface[timed[::-1]], table.chunk.time_ns[timed[::-1]])
+        for number, index in by_value(interface[timed]):
+            self._first.setdefault(number, int(table.chunk.time_ns[timed[index[0]]]))
+            self._last[number] = int(table.chunk.time_ns[timed[index[-1]]])
         self._note_pauses(table, timed)
         numbers = np.array([self._number(Scope(int(interface[i]), int(vlan[i])), table, int(i)) for i in first.tolist()], np.uint8)
         if len(self.known) > 1 and not self._places:
@@ -166,9 +167,3 @@ class Scopes:
 
     def _place(self, frame: int) -> int | None:
         return self._root(self._places[frame - 1]) if 0 < frame <= len(self._places) else None
-
-
-def _first_of_each(keys: Int, values: Int) -> dict[int, int]:
-    """The first value of each key."""
-    first, _ = groups((keys,))
-    return dict(zip(keys[first].tolist(), values[first].tolist(), strict=True))

@@ -6,7 +6,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import pairwise
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.addresses import End, ends_of, lid_end
 from ibdissect.decode.bit_fields import value_at
 from ibdissect.decode.capture_places import Scopes
-from ibdissect.decode.equal_rows import SLOTS, digest, digest_at, mix, order_of, parts, run_starts, slot_of_hash
+from ibdissect.decode.equal_rows import SLOTS, digest, digest_at, mix, order_of, run_starts, slot_of_hash
 from ibdissect.decode.history import NEIGHBOURS_NS, SECOND_NS
 from ibdissect.decode.identity import AddressNumber, Code, Frame, LidId
 from ibdissect.decode.sending_order import in_time
@@ -285,25 +284,28 @@ class Flood(Rule):
         if not len(late):
             return
         text, watched = cache(table.catalog.request_text), list[Frame]()
-        for mine in sorted(parts(late, run_starts(kind[late])), key=itemgetter(0)):
-            i = int(index[mine[0]])
-            row = int(asked.rows[i])
-            what = text(int(asked.mgmt_class[i]), int(asked.method[i]), int(asked.attribute[i]))
-            flood = Code(int(kind[mine[0]]))
-            kept = self.watched.get_or_make(flood, list, table.chunk.first + row, int(table.chunk.time_ns[row]))
+        some = index[late]
+        rows, times, frames = asked.rows[some], time[late], asked.rows[some] + table.chunk.first
+        elsewhere = table.values_at(DETH.srcqp, rows) > GSI_QP
+        runs = run_starts(kind[late])
+        first = some[runs]
+        what = zip(*(column[first].tolist() for column in (asked.mgmt_class, asked.method, asked.attribute)), strict=True)
+        floods = [*zip(runs.tolist(), [*runs[1:].tolist(), len(late)], kind[late[runs]].tolist(), what, strict=True)]
+        for start, stop, flood, request in sorted(floods, key=lambda one: int(late[one[0]])):
+            begin = Moment(int(frames[start]), int(times[start]))
+            kept = self.watched.get_or_make(flood, list, begin.frame, begin.time_ns)
             if kept is not None and len(kept) < KEPT_FRAMES:
-                ends = int(asked.source[i]), int(asked.destination[i])
-                self.began.setdefault(flood, (*ends, table.chunk.first + row, int(table.chunk.time_ns[row])))
-                if asked.mgmt_class[i] != DIRECTED and flood not in self.requesters:
-                    self.requesters[flood] = ends_of(table, asked.rows[[i]])[0][0]
-                more = asked.rows[index[mine[: KEPT_FRAMES - len(kept)]]]
-                kept += map(Moment, (more + table.chunk.first).tolist(), table.chunk.time_ns[more].tolist())
-                watched += (more + table.chunk.first).tolist()
-            if kept is not None and (table.values_at(DETH.srcqp, asked.rows[index[mine]]) > GSI_QP).any():
+                i = int(some[start])
+                self.began.setdefault(flood, (int(asked.source[i]), int(asked.destination[i]), begin.frame, begin.time_ns))
+                if request[0] != DIRECTED and flood not in self.requesters:
+                    self.requesters[flood] = ends_of(table, rows[[start]])[0][0]
+                more = slice(start, min(stop, start + KEPT_FRAMES - len(kept)))
+                kept += map(Moment, frames[more].tolist(), times[more].tolist())
+                watched += frames[more].tolist()
+            if kept is not None and flood not in self.elsewhere and elsewhere[start:stop].any():
                 self.elsewhere.add(flood)
             yield fault(
-                Moment(table.chunk.first + row, int(table.chunk.time_ns[row])), {"what": what, "count": FLOOD + 1}, MAD.method,
-                int(asked.method[i]), frames=asked.rows[index[mine]] + table.chunk.first, key=int(kind[mine[0]]),
+                begin, {"what": text(*request), "count": FLOOD + 1}, MAD.method, request[1], frames=frames[start:stop], key=flood,
             )  # fmt: skip
         context.get(RepliesToFindings).watch_frames(watched, table)
 
