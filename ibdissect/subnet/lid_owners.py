@@ -54,14 +54,15 @@ class LidOwners:
 
     def contested(self, port: Port, frame: int) -> bool:
         """Whether another port still had a LID of a port at `frame`, and got another one later: managers exchange LIDs one by one."""
+        return any(change > frame for other in self.rivals(port, frame) for change in other.lids.changes())
+
+    def rivals(self, port: Port, frame: int) -> list[Port]:
+        """The other ports that had a LID of a port at `frame`, as far as the capture shows."""
         (low, lmc), others = port.lids.at(frame)[0] or (0, 0), set[Port]()
         for lid in range(low, low + (1 << lmc)):
             others |= self.owners(lid) - {port}
-        for other in others:
-            start, bits = other.lids.at(frame)[0] or (0, 0)
-            if start and start < low + (1 << lmc) and low < start + (1 << bits) and any(change > frame for change in other.lids.changes()):
-                return True
-        return False
+        held = [(other, *(other.lids.at(frame)[0] or (0, 0))) for other in others]
+        return [other for other, start, bits in held if start and start < low + (1 << lmc) and low < start + (1 << bits)]
 
     def changes(self, *lids: int, after: int) -> set[int]:
         """Frames later than `after` at which the owner of one of these LIDs, or the owner's known state, changed."""

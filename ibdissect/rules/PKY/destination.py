@@ -14,11 +14,12 @@ from ibdissect.rules.shared.not_seen import LearntFactRule
 from ibdissect.rules.shared.refused_packets import REFUSED, RefusedPackets, Shown
 from ibdissect.rules.shared.site_forbids import forbidden_packets
 from ibdissect.rules.shared.stale_facts import Outdated, RefutableRule
-from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Node
+from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Node, Port
 from ibdissect.subnet.early_packets import RECEIVER, SENDER, EarlyPackets
 from ibdissect.subnet.lid_writes import LidWrites
 from ibdissect.subnet.p_keys import Verdict
 from ibdissect.subnet.started_ports import StartedPorts
+from ibdissect.subnet.topology import ConnectedComponents
 from ibdissect.subnet.visible_managers import CONFIGURED_NS
 from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.numbers import P_KEY_TABLE, PORT_INFO
@@ -36,7 +37,8 @@ class RefusingTable(LearntFactRule, RefutableRule):
         "Needs the complete P_Key table of the port. The table may have changed since it was read; the finding is an `info` if "
         "something says so. The capture missed packets or changed their order. A Set was not answered. The next reading differs, and "
         "the capture shows no Set. The capture does not show the port's manager asking or writing it, and the table was read half an "
-        "hour before, or 10 s before and another table was written since. Another port had not yet given up the LID. A port of one of "
+        "hour before, or 10 s before and another table was written since. Another port had not yet given up the LID, or "
+        "has it in what may be another subnet: no known cables join both. A port of one of "
         "the LIDs was down or in Initialize, where links carry no data, and nobody is seen to arm it; or so it is when a table that is "
         "read later is read. Both ends talk in that partition: datagrams go both ways between two queue pairs, or requests are answered "
         "(of two limited members: what comes back has the full form). Connections work between two pairs of ports or more in partitions "
@@ -62,6 +64,7 @@ class RefusingTable(LearntFactRule, RefutableRule):
         ends = [hit.arguments[name] for name in ("slid", "dlid", "p_key")] if hit.evidence is LEARNT else []
         works = len(ends) > 0 and context.get(Outdated).talk(*ends, full=self.verdict is Verdict.LIMITED)
         moved = port is not None and (context.get(LidWrites).changed_unseen(port, hit.frame) or subnet.contested(port, hit.frame))
+        moved |= port is not None and _elsewhere(port, hit.frame, context)
         if changed or works or moved:
             return INFO
         return super().severity_at_end(hit, context)
@@ -94,6 +97,12 @@ class RefusingTable(LearntFactRule, RefutableRule):
                 start=early.start, count=count, key=("earlier", port.key, flow),
                 severity=INFO if StartedPorts.restarted(port, early.frame) else None,
             )  # fmt: skip
+
+
+def _elsewhere(port: Port, frame: int, context: Context) -> bool:
+    """Whether a port that no known cables join to this one has the LID, too: the capture may hold two subnets."""
+    subnet = context.get(FabricFollower).subnet
+    return any(not context.get(ConnectedComponents).join(subnet, other, port) for other in subnet.rivals(port, frame))
 
 
 def _loops(event: ChunkFollowed, refused: RefusedPackets) -> bool:

@@ -137,6 +137,13 @@ for severity, said in (("info", talk(0x9999, 0x9999)), ("error", talk(0x9999, 0x
 for severity, said in (("info", talk(0x1234, 0x9234)), ("error", talk(0x1234, 0x9234, qp=0x61))):
     case("PKY001", [*TABLE, *said], [*TABLE, *talk(0x9234, 0x1234)], frames=[3], severity=severity, also=["PKY004"])
     case("PKY004", [*TABLE, *said], [*TABLE, *talk(0x9234, 0x1234)], frames=[4], severity=severity, also=["PKY001"])
+# another port shows LID 5 before, and no known cables join both: perhaps the captures of two subnets were merged; or it has LID 6
+for other, severity in ((5, "info"), (6, "error")):
+    OTHER_HOST = [smp(ANSWER, NODE_INFO, node(9), path=[1, 3]), smp(ANSWER, PORT_INFO, port_info(other), path=[1, 3])]
+    THIS_HOST = [smp(ANSWER, NODE_INFO, node(5), path=[1, 4]), smp(ANSWER, PORT_INFO, port_info(5), path=[1, 4])]
+    MERGED = [*OTHER_HOST, *THIS_HOST, smp(ANSWER, P_KEY_TABLE, p_keys(0xFFFF, 0x1234), path=[1, 4])]
+    case("PKY003", [*MERGED, send(0x9999)], [*MERGED, send(0x9234)], frames=[6], severity=severity)
+    case("PKY004", [*MERGED, send(0x9999, slid=5, dlid=3)], [*MERGED, send(0x1234, slid=5, dlid=3)], frames=[6], severity=severity)
 case("PKY001", [*TABLE, *talk(0x1234, 0x1234)], [*TABLE, *talk(0x9234, 0x1234)], frames=[3], severity="error", also=["PKY021"])
 for severity, opcode in (("info", 0x11), ("error", 0x24)):  # a UC SEND answers nothing
     case("PKY001", [*TABLE, *connected(0x1234, 0x9234, opcode=opcode)], [*TABLE, *connected(0x9234, 0x1234, opcode=opcode)], frames=[4],
