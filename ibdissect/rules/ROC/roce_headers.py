@@ -1,8 +1,7 @@
-"""Wrong headers of RoCE packets, and faults of RoCE flows over time."""
+"""Wrong headers of RoCE packets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,9 @@ from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.cm_connections import Connections
 from ibdissect.decode.identity import Content, MacId, PairId, PKey
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, Seen, fault, on_chunk, on_end
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, on_chunk
 from ibdissect.rules.shared.accepted_after_all import MAX_PAIRS, AcceptedRule, pair_of, sent_again, sent_by, would_answer
-from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule, of_several_hosts
+from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
 from ibdissect.transport.congestion import Congestion
 from ibdissect.transport.psn_streams import Streams
 from ibdissect.wire.encapsulation import ETHERTYPE_ROCE, ETHERTYPES_VLAN, UDP, Ethernet, IPv4, IPv6
@@ -23,14 +22,9 @@ from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import BTH, DETH, LRH
 from ibdissect.wire.numbers import BASE, GSI_Q_KEY
 from ibdissect.wire.opcodes import CNP_OPCODE
-from ibdissect.wire.text import gid_text
 
 DYNAMIC_PORTS = 0xC000
 DEFAULT_PKEY = 0xFFFF
-MULTICAST_6 = 0xFF
-"""The first byte of IPv6's multicast addresses."""
-GROUP_MAC = 1
-"""The bit of a MAC address's first byte that tells groups."""
 IS_ROCE = present(BTH) & ~present(LRH)
 
 
@@ -66,101 +60,6 @@ class SourcePort(Rule):
     flow = (IPv4.source, IPv6.source, UDP.source_port)
     message = "UDP source port {source_port}, RoCE uses 49152 to 65535"
     example = "a RoCE v2 packet from UDP port 1234"
-
-
-def _no_sender_4(table: ChunkTable) -> Bool:
-    """0.0.0.0, multicast or broadcast as the source."""
-    source = table.values(IPv4.source)
-    none: Bool = ~source.any(axis=1) | of_several_hosts(source)
-    return none
-
-
-def _no_sender_6(table: ChunkTable) -> Bool:
-    source = table.values(IPv6.source)
-    none: Bool = ~source.any(axis=1) | (source[:, 0] == MULTICAST_6)
-    return none
-
-
-class NoSender(PacketRule):
-    """The source address of a RoCE packet is no host's: zero, multicast or broadcast.
-
-    Nobody can answer, so connections and address resolution fail.
-
-    Check the GID index of the sender: an entry without an address has 0.0.0.0.
-    """
-
-    code, name, severity = "ROC016", "roce-source-address-impossible", ERROR
-    reference = "RFC 1122 3.2.1.3, RFC 4291 2.5.2"
-    when = (Where(IPv4, _no_sender_4) | Where(IPv6, _no_sender_6)) & IS_ROCE
-    at = BTH.destqp
-    message = "the source address {address} is that of no host"
-    example = "a RoCE v2 packet from 0.0.0.0"
-
-    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
-        four, six = seen.first(IPv4), seen.first(IPv6)
-        if four is not None:
-            return {"address": ".".join(map(str, four.source))}
-        return {"address": gid_text(six.source) if six is not None else ""}
-
-
-def _no_sender_mac(table: ChunkTable) -> Bool:
-    """Zero, or with the bit of groups. On the loopback interface both addresses are zero."""
-    source = table.values(Ethernet.source)
-    none: Bool = source[:, 0] & GROUP_MAC != 0
-    maybe = np.flatnonzero(source[:, -1] == 0)
-    none[maybe] |= ~source[maybe].any(axis=1) & table.values(Ethernet.destination)[maybe].any(axis=1)
-    return none
-
-
-MANY_MACS = 4
-"""A host has fewer MAC addresses for one IP address: a bond has one for each link."""
-
-
-class NoSenderMac(PacketRule):
-    """The source MAC address of a RoCE frame is no interface's: zero, or a group's.
-
-    Switches drop such frames or learn nothing from them, so that answers flood the network or do not arrive. Drivers that build the
-    Ethernet header of a datagram from an address handle without its own address send it.
-
-    Update the sender's driver; check the address of the interface that its GID index belongs to.
-
-    One frame is enough. Silent where the destination is zero as well, as on the loopback interface, and for an IP address that sends from
-    four and more: some taps put the time of a frame there.
-    """
-
-    code, name, severity = "ROC017", "roce-source-mac-impossible", WARNING
-    reference = "IEEE 802.3 3.2.3, 802.1Q 8.7"
-    when = Where(Ethernet, _no_sender_mac) & IS_ROCE
-    at = BTH.destqp
-    message = "the source MAC address {address} is that of no interface"
-    example = "a RoCE v2 frame from 00:00:00:00:00:00"
-
-    def __init__(self) -> None:
-        self.senders = KeptDict[Content, set[MacId]](MAX_PAIRS, "senders without a MAC address of their own")
-        """By IP address that sent such a frame, up to four MAC addresses from which it sends."""
-
-    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
-        frame, four, six = seen.first(Ethernet), seen.first(IPv4), seen.first(IPv6)
-        sender = Content(bytes(four.source) if four is not None else bytes(six.source) if six is not None else b"")
-        if sender:
-            self.senders.get_or_make(sender, set, seen.frame, seen.time_ns)
-        return {"address": bytes(frame.source).hex(":") if frame is not None else "", "sender": sender}
-
-    @on_chunk
-    def addresses(self, table: ChunkTable, _context: Context) -> None:
-        """From which MAC addresses do the senders send?"""
-        for sender, macs in self.senders.items():
-            field = IPv4.source if len(sender) == 4 else IPv6.source
-            if len(macs) >= MANY_MACS:
-                continue
-            rows = table.occurrences(field.owner).rows[(table.values(field) == np.frombuffer(sender, np.uint8)).all(axis=1)]
-            values = np.unique(table.values_at(Ethernet.source, rows), axis=0)[: MANY_MACS + len(macs)]
-            macs.update(MacId(value.tobytes()) for value in values)
-
-    def stands(self, hit: Hit, context: Context) -> bool:
-        sender = hit.arguments["sender"]
-        unknown = sender and sender not in self.senders  # there are too many
-        return not unknown and len(self.senders.get(sender, ())) < MANY_MACS
 
 
 class CongestionNotification(PacketRule):
@@ -346,78 +245,3 @@ class RoceVersion1(Rule):
     flow = (Ethernet.source, Ethernet.destination)
     message = "RoCE version 1 (Ethertype 0x8915), which cannot be routed"
     example = "an Ethernet frame of type 0x8915"
-
-
-ENOUGH = 8
-"""With this many connections to one peer, at least two should have different hashes."""
-
-
-class _PairRule(Rule):
-    """Base of rules that judge pairs of RoCE ports at the end of the capture."""
-
-    @on_chunk
-    def look(self, table: ChunkTable, context: Context) -> None:
-        if "udp" in table.located.start:
-            table.once(context.get(Congestion).feed)
-
-
-class OneSourcePort(_PairRule):
-    """All connections from one host to another have the same UDP source port.
-
-    Switches spread flows over parallel links by a hash of addresses and ports. With one port for all connections everything takes
-    one link, while others are idle. With a single path between the hosts nothing is lost.
-
-    Update the driver, or set a flow label for each connection: Linux derives the port from it or from the queue pair numbers, older drivers
-    do not.
-
-    Packets to at least eight queue pairs of one host, all from one port.
-    """
-
-    code, name, severity = "ROC002", "roce-srcport-same", INFO
-    reference = "RoCE Annex A17.9.2; Linux rdma_get_udp_sport, rdma-core mlx5dv_modify_qp_udp_sport"
-    message = "{count} connections from {source} to {destination}, all from UDP port {port}"
-    example = "packets to eight queue pairs of one host, all from UDP port 49152"
-
-    @on_end
-    def end(self, context: Context) -> Iterator[Hit]:
-        for pair in context.get(Congestion).pairs.values():
-            if len(pair.ports) == 1 and len(pair.queue_pairs) >= ENOUGH:
-                source, destination = pair.texts
-                port = next(iter(pair.ports))
-                yield fault(
-                    Moment(pair.first_frame, pair.first_ns),
-                    {"count": len(pair.queue_pairs), "source": source, "destination": destination, "port": port}, UDP.source_port, port,
-                    evidence=LEARNT,
-                )  # fmt: skip
-
-
-class CongestionNotNotified(_PairRule):
-    """Switches marked packets, and the receiver did not notify the sender.
-
-    Congestion control of RoCE (DCQCN) works by notification packets (CNP). Without them senders go on until buffers overflow or priority
-    flow control stops the link.
-
-    Enable ECN for RoCE at the receiver (notification point), and check that CNPs are not dropped: they often have a priority of
-    their own. Nothing, if the senders rely on round-trip times, or if CNPs take another link of a bond than the captured one.
-
-    A marked packet and a second without a CNP, in a capture that shows both directions between the hosts. Silent if the capture shows any
-    CNP of the receiver to the sender: it does notify, if not at each mark.
-    """
-
-    code, name, severity = "ROC008", "roce-ecn-without-cnp", INFO
-    reference = "RoCE Annex A17; DCQCN (Zhu et al., SIGCOMM 2015); RFC 3168"
-    message = "ECN marks (CE) from {source} to {destination}, and no CNP came back within a second (packets marked: {count})"
-    example = "a RoCE v2 packet with ECN 3, and a second without a CNP of the other side"
-
-    @on_end
-    def end(self, context: Context) -> Iterator[Hit]:
-        congestion = context.get(Congestion)
-        congestion.finish()
-        for pair in congestion.pairs.values():
-            back = congestion.pairs.get((pair.destination, pair.source))  # without it, one direction is not in the capture
-            if pair.ignored_frame and back is not None and not back.notifications:
-                source, destination = pair.texts
-                yield fault(
-                    Moment(pair.ignored_frame, pair.ignored_ns), {"count": pair.ce, "source": source, "destination": destination}, IPv4.ecn,
-                    3, evidence=INFERRED,
-                )  # fmt: skip

@@ -11,7 +11,7 @@ from tests.craft import ethernet_pcap, roce2
 from tests.rules.findings import rules
 from tests.rules.test_rules import lint
 
-PLACES = ("shared.accepted_after_all", "ROC.roce_headers", "RC.acks_and_operands")
+PLACES = ("shared.accepted_after_all", "ROC.roce_headers", "ROC.source_addresses", "RC.acks_and_operands")
 
 
 def packet(host: int, opcode: int = 0x04, source: int = 2, ip: dict[str, Any] | None = None, **more: Any) -> bytes:
