@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 
 from ibdissect.bounded import KeptDict
-from ibdissect.capture.gather import looked_up
-from ibdissect.decode import Bool, ChunkTable
 from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import Code, PairId
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen
 from ibdissect.rules.shared.accepted_after_all import MAX_PAIRS, AcceptedRule
-from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PACKET_FLOW, PacketRule, room_behind_headers
+from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PACKET_FLOW, PacketRule, carries_payload, room_behind_headers
 from ibdissect.transport.psn_streams import Streams
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import AETH, BTH, RETH, Payload
@@ -27,15 +25,6 @@ REFUSALS = frozenset({1, 2})
 ATOMIC = frozenset(code for code, opcode in OPCODES.items() if {"AtomicETH", "AtomicAckETH"} & set(opcode.headers))
 WRITE = frozenset(code for code, opcode in OPCODES.items() if opcode.operation.startswith("RDMA WRITE") and "RETH" in opcode.headers)
 _ATOMIC = np.array([code in ATOMIC for code in range(256)])
-
-
-def _atomic_with_payload(table: ChunkTable) -> Bool:
-    """Atomic operations with something between the headers and the ICRC."""
-    atomic = np.flatnonzero(looked_up(table.values(BTH.opcode), _ATOMIC))
-    bad = np.zeros(len(table.occurrences(BTH)), np.bool_)
-    if atomic.size:
-        bad[atomic] = table.once(room_behind_headers)[atomic] > 0
-    return bad
 
 
 class NakReceived(Rule):
@@ -105,7 +94,7 @@ class AtomicLength(PacketRule):
 
     code, name, severity = "RC016", "atomic-with-payload", ERROR
     reference = "IBA 9.3.4, 9.3.5.3"
-    when = Where(BTH.opcode, _atomic_with_payload)
+    when = Where(BTH.opcode, carries_payload(_ATOMIC))
     message = "{opcode!t} carries {carried:byte} behind its headers, where an atomic operation has nothing"
     example = "a FetchAdd with four bytes of payload"
 

@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.capture.gather import looked_up
-from ibdissect.decode import Bool, ChunkTable
 from ibdissect.lint.rule import ERROR, Seen
-from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PacketRule, room_behind_headers
+from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PacketRule, carries_payload, room_behind_headers
 from ibdissect.wire.expr import Where
 from ibdissect.wire.headers import BTH, FETH, RETH, AtomicETH
 from ibdissect.wire.opcodes import OPCODES
@@ -26,15 +24,6 @@ _EMPTY = np.array([
 """OpCodes of packets without payload, bool[256]."""
 
 
-def _with_payload(table: ChunkTable) -> Bool:
-    """READ requests and acknowledgements with something between the headers and the ICRC."""
-    some = np.flatnonzero(looked_up(table.values(BTH.opcode), _EMPTY))
-    bad = np.zeros(len(table.occurrences(BTH)), np.bool_)
-    if some.size:
-        bad[some] = table.once(room_behind_headers)[some] > 0
-    return bad
-
-
 class EmptyWithPayload(PacketRule):
     """A READ request or an acknowledgement carries payload.
 
@@ -45,7 +34,7 @@ class EmptyWithPayload(PacketRule):
 
     code, name, severity = "RC022", "payload-not-expected", ERROR
     reference = "IBA 9.4.4, 9.3.5"
-    when = Where(BTH.opcode, _with_payload)
+    when = Where(BTH.opcode, carries_payload(_EMPTY))
     message = "{opcode!t} carries {carried:byte} behind its headers, where it has nothing"
     example = "an RDMA READ Request with four bytes of payload"
 

@@ -27,6 +27,8 @@ from ibdissect.wire.sm import SMInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.spec import Field
 
+from .port_values import RESERVED_BITS
+
 _HIGH, _LOW = PortInfo.vl_arbitration_high_cap, PortInfo.vl_arbitration_low_cap
 ONE_SPEED = frozenset({0, 1, 2, 4})
 ONE_EXT_SPEED = ONE_SPEED | {8}
@@ -146,11 +148,7 @@ class PortInfoReservedShown(Rule):
     code, name, severity = "SEM068", "portinfo-reserved-shown", INFO
     is_note = True
     reference = "IBA 14.2.5.6"
-    when = (
-        ((PortInfo.reserved1 != 0) & (PortInfo.is_m_key_protect_bits_ext_supported == 0))
-        | (PortInfo.reserved2 != 0)
-        | (PortInfo.reserved4 != 0)
-    ) & SMP_ANSWER
+    when = RESERVED_BITS & SMP_ANSWER
     at = PortInfo.reserved1
     flow = (LRH.slid,)
     message = "PortInfo has reserved bits {reserved1} before LMC, {reserved2} before RespTimeValue, {reserved4} before LinkSpeedExtEnabled"

@@ -12,6 +12,12 @@ MTU_TOP, VL_TOP = 5, 5
 """Highest codes of MTU (4096 bytes) and VLCap (VL0-VL14)."""
 ACTIVE, LINK_UP = 4, 5
 ENABLED = SMP_SET | SMP_ANSWER
+RESERVED_BITS = (
+    ((PortInfo.reserved1 != 0) & (PortInfo.is_m_key_protect_bits_ext_supported == 0))
+    | (PortInfo.reserved2 != 0)
+    | (PortInfo.reserved4 != 0)
+)
+"""Bits of PortInfo that the standard reserves are not zero."""
 """Where what PortInfo enables counts."""
 
 
@@ -263,11 +269,7 @@ class PortInfoReserved(Rule):
 
     code, name, severity = "SEM020", "portinfo-set-reserved-fields", INFO
     reference = "IBA 14.2.5.6"
-    when = (
-        ((PortInfo.reserved1 != 0) & (PortInfo.is_m_key_protect_bits_ext_supported == 0))
-        | (PortInfo.reserved2 != 0)
-        | (PortInfo.reserved4 != 0)
-    ) & SMP_SET
+    when = RESERVED_BITS & SMP_SET
     flow = (LRH.slid,)
     message = "reserved bits are written: {reserved1} before LMC, {reserved2} before RespTimeValue, {reserved4} before LinkSpeedExtEnabled"
     example = "SubnSet(PortInfo) with 1 in the bits between M_KeyProtectBits and LMC"

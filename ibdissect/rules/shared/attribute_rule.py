@@ -19,7 +19,7 @@ from ibdissect.lint.rule import INFO, Context, DeferredHit, FaultDetails, Hit, f
 from ibdissect.lint.sequence import previous
 from ibdissect.rules.shared.answered_packets import RepliesToFindings, Reply
 from ibdissect.rules.shared.not_seen import LearntFactRule
-from ibdissect.subnet import CA, ROUTER, SWITCH, ChunkFollowed, FabricFollower, Node
+from ibdissect.subnet import CA, ROUTER, SWITCH, ChunkFollowed, FabricFollower, Node, Port
 from ibdissect.subnet.attribute_smps import AttributeSmp, AttributeSmps
 from ibdissect.subnet.earlier_answers import AttributeHistory, NodesRecorded, PortInfos, attributes_of, history_of, port_key
 from ibdissect.subnet.nodes import SwitchFacts
@@ -222,26 +222,29 @@ class AgainstPortGuid(AttributeRule):
         context.get(GUIDS).of(event)
 
     def stands(self, hit: Hit, context: Context) -> bool:
-        slot, entered = hit.key
-        node = context.get(FabricFollower).subnet.by_slot(slot)
-        port = node.manager(entered) if node is not None else None
+        node, port = _port_of(hit, context)
         if node is None or port is None:
             return True
-        shown = extract(_blocks(slot, node, entered, context)[0].reshape(-1, GUID_SIZE), 0, 8 * GUID_SIZE)
+        shown = extract(_blocks(*hit.key, node, context)[0].reshape(-1, GUID_SIZE), 0, 8 * GUID_SIZE)
         return not port.renamed and hit.arguments[self.compared] not in shown
 
     def may_be_alias(self, hit: Hit, guid: int, own: int, context: Context) -> bool:
         """Whether a GUID, of another organisation than the port's own, may be in a block of GUIDInfo that the capture does not show."""
-        slot, entered = hit.key
-        node = context.get(FabricFollower).subnet.by_slot(slot)
-        port = node.manager(entered) if node is not None else None
+        node, port = _port_of(hit, context)
         if node is None or port is None or guid >> OF_ORGANISATION == own >> OF_ORGANISATION:
             return False
         blocks = -(-port.info.guid_cap // GUIDS_OF_BLOCK) if port.info is not None else GUID_BLOCKS
-        return not (_blocks(slot, node, entered, context)[1][:blocks] > 0).all()
+        return not (_blocks(*hit.key, node, context)[1][:blocks] > 0).all()
 
 
-def _blocks(slot: int, node: Node, entered: int, context: Context) -> tuple[Any, Any]:
+def _port_of(hit: Hit, context: Context) -> tuple[Node | None, Port | None]:
+    """The node and the port that a hit is about, as far as they are known."""
+    slot, entered = hit.key
+    node = context.get(FabricFollower).subnet.by_slot(slot)
+    return node, node.manager(entered) if node is not None else None
+
+
+def _blocks(slot: int, entered: int, node: Node, context: Context) -> tuple[Any, Any]:
     """The blocks of GUIDInfo that a port showed, and the frames that did; 0: it did not."""
     key = port_key(np.array([slot]), np.array([0 if node.kind == SWITCH else entered])) << 32 | np.arange(GUID_BLOCKS)
     return context.get(GUIDS).at(key, np.full(GUID_BLOCKS, AFTER_ALL))

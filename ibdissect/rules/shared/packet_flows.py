@@ -54,6 +54,19 @@ def room_behind_headers(table: ChunkTable) -> npt.NDArray[np.int32]:
     return room
 
 
+def carries_payload(opcodes: npt.NDArray[np.bool_]) -> Callable[[ChunkTable], Bool]:
+    """Where packets with one of these OpCodes, bool[256], have something between the headers and the ICRC: for `Where(BTH.opcode, ...)`."""
+
+    def holds(table: ChunkTable) -> Bool:
+        some = np.flatnonzero(looked_up(table.values(BTH.opcode), opcodes))
+        bad = np.zeros(len(table.occurrences(BTH)), np.bool_)
+        if some.size:
+            bad[some] = table.once(room_behind_headers)[some] > 0
+        return bad
+
+    return holds
+
+
 def of_several_hosts(address: npt.NDArray[np.uint8]) -> Bool:
     """Which IPv4 addresses, uint8[k, 4], are multicast or broadcast (what lies between, 240/4, Linux takes as a host's)."""
     found: Bool = (address[:, 0] >> 4 == MULTICAST_4) | (extract(address, 0, IPv4.source.bits) == BROADCAST_4)
