@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.bounded import BoundedDict, Dropped, KeptList
+from ibdissect.bounded import BoundedDict
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.equal_rows import groups, is_in, members
 
@@ -20,11 +20,8 @@ from .file_evidence import lower_if_untrusted, untrusted, with_lines
 from .finding import Finding, Severity
 from .rule import INFO, SEEN, Context, DeferredHit, Hit, Rule, Seen
 from .stateless_rules import flow_columns, hit_at
+from .waiting_hits import WaitingHits
 
-MAX_WAITING = 49152
-"""Hits that wait for the end of the capture, of all rules together. Nobody knows what becomes of further ones: they are not reported."""
-KEPT_APART = 64
-"""Hits of a flow that are judged one by one at the end of the capture; the last one in a chunk stands for all further ones there."""
 MAX_FLOWS = 1 << 18
 """Flows remembered, of all rules together; beyond that the oldest is evicted, and its next hit starts a new finding."""
 OnOccurrence = Callable[[Rule, Severity | None, "Finding | None", Any, Any, int], object]
@@ -42,15 +39,6 @@ OnFailure = Callable[[str, Exception, int | None], None]
 def proof_frames(hit: Hit | DeferredHit) -> list[int]:
     """The other frames that prove a hit."""
     return [frame for frame, _ in hit.proof] if isinstance(hit, DeferredHit) else [one.frame for one in hit.related]
-
-
-def apart(flow: Int, before: int = 0) -> Iterator[Int]:
-    """The hits of a flow in a chunk one by one, as what becomes of each at the end depends on its frame; the last part has the rest.
-
-    `before`: hits of the flow in earlier chunks that were kept apart."""
-    number = max(1, KEPT_APART - before)
-    for k in range(min(len(flow), number)):
-        yield flow[k : k + 1] if k + 1 < number else flow[k:]
 
 
 class Grouping:
@@ -73,12 +61,8 @@ class Grouping:
                 on_occurrence(rule, *what)
 
         self.context, self.failed, self.on_occurrence = context, failed, told if on_occurrence is not None else None
-        self.dropped = Dropped("findings that wait for the end of the capture")
         self.consequences = Consequences(rules)
-        self.waiting: KeptList[tuple[Rule, Hit]] | None = KeptList(MAX_WAITING, self.dropped)
-        """Hits of rules that wait for the end, in order of discovery; None at the end."""
-        self.told = 0
-        """Of how many of them the frames were told."""
+        self.waiting = WaitingHits(every_occurrence=on_occurrence is not None)
         self.of_chunk: dict[int, list[tuple[Rule, Hit | DeferredHit]]] = {rank: [] for rank in range(1, self.consequences.last + 1)}
         """Hits of this chunk that may be only a consequence, by rank of the rule, until all causes in it are known."""
         self.tally: dict[str, RuleTally] = defaultdict(lambda: RuleTally(max_findings, on_finding))
@@ -86,10 +70,6 @@ class Grouping:
         self.tally.update({code: Unreported(None, None) for code in unreported})
         self.flows = BoundedDict[tuple[Any, ...], Finding | None](MAX_FLOWS, "flows with findings")
         """The finding of each flow, by code and key; None if it is only counted."""
-        self.apart = BoundedDict[tuple[str, bytes | None], int](MAX_FLOWS)
-        """Hits of each flow that were kept apart, of rules that wait."""
-        self.counting = BoundedDict[tuple[str, Any], Hit](MAX_WAITING)
-        """The hit that waits for each flow whose hits are `alike`."""
         self.selected = SelectedFrames()
         self.past, self.damaged = LateFrames(), CorruptFrames()
 
@@ -120,7 +100,7 @@ class Grouping:
         if cause.waits:
             first, stop = np.searchsorted(rows, (row, row + 1)).tolist()
             index = first + np.flatnonzero(hits[first:stop])
-            self._keep_waiting(rule, rule.of_frame(Seen(table, row)) if rule.on is None else hit_at(rule, table, index))
+            self.waiting.keep(rule, rule.of_frame(Seen(table, row)) if rule.on is None else hit_at(rule, table, index))
         else:
             self.consequences.explain(rule, table.chunk.first + row, cause)
         return True
@@ -136,7 +116,7 @@ class Grouping:
         for i in range(len(first)):
             key = keys[i * width : (i + 1) * width] if rule.flow else None
             flow = rule.code, key
-            counting = self.counting.get(flow) if self.on_occurrence is None else None
+            counting = self.waiting.counting_hit(flow)
             if counting is not None:
                 counting.count += counts[i]
                 continue
@@ -145,13 +125,10 @@ class Grouping:
             if key is None:
                 found.append(hit_at(rule, table, index[part]))
                 continue
-            before = self.apart.get(flow, 0)
-            for some in [part] if rule.alike else apart(part, before):
+            for some in [part] if rule.alike else self.waiting.one_by_one(flow, part):
                 hit = hit_at(rule, table, index[some[:1]])
                 hit.count, hit.frames, hit.key = len(some), rows[some] + table.chunk.first, key
                 found.append(hit)
-            if not rule.alike:
-                self.apart.put(flow, before + min(len(part), KEPT_APART))
         yield from sorted(found, key=lambda hit: hit.frame)
 
     def _occurrences(self, rule: Rule, table: ChunkTable, index: npt.NDArray[np.int64]) -> None:
@@ -209,7 +186,7 @@ class Grouping:
         """Make findings of what a handler yields, at the end if the rule waits."""
         if not rule.waits:
             rank = self.consequences.ranks.get(rule.code)
-            if rank is not None and self.waiting is not None:
+            if rank is not None and self.waiting.hits is not None:
                 self.of_chunk[rank] += [(rule, hit) for hit in hits]
                 return
             for hit in hits:
@@ -217,28 +194,17 @@ class Grouping:
             return
         for hit in hits:
             one = hit.make() if isinstance(hit, DeferredHit) else hit
-            if self.waiting is not None:
-                if self._is_counted(rule, one):
+            if self.waiting.hits is not None:
+                if hit.frame in self.selected and self.waiting.is_counted(rule, one):
                     continue
                 self.consequences.await_end(rule, one)
-                if len(self.waiting) < self.waiting.limit:  # further ones are not kept, nor is what would be noted of them
+                if not self.waiting.is_full:  # further ones are not kept, nor is what would be noted of them
                     rule.watch(one, self.context)
-                self._keep_waiting(rule, one)
+                self.waiting.keep(rule, one)
                 continue
             one.severity = one.severity or rule.severity_at_end(one, self.context)
             if rule.stands(one, self.context):
                 self._take(rule, one)
-
-    def _is_counted(self, rule: Rule, hit: Hit) -> bool:
-        """Whether the first hit of the flow, which stands or falls with it, counts a hit that is to wait."""
-        if not rule.alike or hit.key is None or self.on_occurrence is not None or hit.frame not in self.selected:
-            return False
-        first = self.counting.get((rule.code, hit.key))
-        if first is None:
-            self.counting.put((rule.code, hit.key), hit)
-            return False
-        first.count += hit.count
-        return True
 
     def _take(self, rule: Rule, hit: Hit | DeferredHit) -> None:
         if hit.frame in self.past or (self.damaged.known and self.damaged.any_of(proof_frames(hit))):
@@ -288,23 +254,10 @@ class Grouping:
         if cause is None:
             return False
         if cause.waits:
-            self._keep_waiting(rule, hit)
+            self.waiting.keep(rule, hit)
         else:
             self.consequences.explain(rule, hit.frame, cause)
         return True
-
-    def _keep_waiting(self, rule: Rule, hit: Hit) -> None:
-        """Keep a hit until the end of the capture."""
-        if self.on_occurrence is None:
-            hit.frames = ()
-        if self.waiting is not None:
-            self.waiting.keep((rule, hit), hit.frame, hit.time_ns)
-
-    def newly_waiting(self) -> list[int]:
-        """Frames of the hits that began to wait since the last call."""
-        fresh = [hit.frame for _, hit in (self.waiting or [])[self.told :]]
-        self.told += len(fresh)
-        return fresh
 
     def _keep_flow(self, tally: RuleTally, key: tuple[Any, ...], finding: Finding | None, frame: int, time_ns: int) -> None:
         """Count the first finding of a flow, and keep it if there is room; later hits of the flow are counted in it."""
@@ -327,8 +280,7 @@ class Grouping:
 
         Hits of `unreliable` rules are dropped.
         """
-        waiting = [one for one in self.waiting or () if one[0].code not in unreliable]
-        self.waiting = None
+        waiting = self.waiting.end(unreliable)
         self.consequences.end(unreliable)
 
         def take(rank: int) -> None:

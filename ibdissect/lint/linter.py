@@ -79,7 +79,8 @@ class Linter:
         self.timing = timing
         self.context = Context(damage=damage)
         self.findings = Grouping(self.rules, self.context, max_findings, on_finding, on_occurrence, self._note_failure, unreported)
-        self.context.states = (self.findings, self.findings.consequences, self.findings.past, self.findings.damaged, *self.rules)
+        made = self.findings
+        self.context.states = (made, made.waiting, made.consequences, made.past, made.damaged, *self.rules)
         self.tally = self.findings.tally
         self.copies = self.context.get(Copies)
         """Frames that a mirror delivered twice: no rule sees the second ones."""
@@ -183,7 +184,7 @@ class Linter:
 
     def awaited(self) -> list[int]:
         """Frames of hits that began to wait for the end of the capture since the last call."""
-        return [frame for one in (self, *self.parts.values()) for frame in one.findings.newly_waiting()]
+        return [frame for one in (self, *self.parts.values()) for frame in one.findings.waiting.newly()]
 
     def finish(self) -> list[Finding]:
         """All findings, ordered by frame and code."""

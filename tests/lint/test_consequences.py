@@ -9,7 +9,7 @@ import pytest
 
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.failures import Failures
-from ibdissect.lint import consequences, findings_from_hits
+from ibdissect.lint import consequences, waiting_hits
 from ibdissect.lint.consequences import Consequences, chains
 from ibdissect.lint.finding import Finding, Related, Severity
 from ibdissect.lint.linter import Linter
@@ -282,7 +282,7 @@ def test_a_file_that_lists_all_ports_explains_the_top_for_all_senders(window: in
 
 
 def test_packets_to_a_lid_that_no_file_lists_wait_as_one_however_many_send_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(findings_from_hits, "MAX_WAITING", 2)
+    monkeypatch.setattr(waiting_hits, "MAX_WAITING", 2)
     linter = Linter([rules()["LNK020"]])
     inform(linter, None, [parsed("ibnetdiscover", SAMPLES["ibnetdiscover"])[0]])
     for table in tables_of(erf_pcap([data(slid=slid, dlid=dlid) for slid in (2, 3, 4) for dlid in (8, 9)]), 1 << 20):

@@ -14,8 +14,8 @@ from ibdissect.decode.connection_events import ConnectionSetUp, QueuePair
 from ibdissect.decode.identity import ConnectionId, PKey
 from ibdissect.decode.native_packets import Native
 from ibdissect.engine.psn_gaps import distance
-from ibdissect.lint.findings_from_hits import apart
 from ibdissect.lint.rule import ERROR, INFO, Context, Hit
+from ibdissect.lint.waiting_hits import apart
 from ibdissect.rules.shared.connection_rule import AgreedRule, of_pair
 from ibdissect.rules.shared.group_rule import GroupRule
 from ibdissect.subnet.multicast_groups import GroupFacts
