@@ -225,7 +225,7 @@ class AgainstPortGuid(AttributeRule):
         node, port = _port_of(hit, context)
         if node is None or port is None:
             return True
-        shown = extract(_blocks(*hit.key, node, context)[0].reshape(-1, GUID_SIZE), 0, 8 * GUID_SIZE)
+        shown = extract(_blocks(hit.key, node, context)[0].reshape(-1, GUID_SIZE), 0, 8 * GUID_SIZE)
         return not port.renamed and hit.arguments[self.compared] not in shown
 
     def may_be_alias(self, hit: Hit, guid: int, own: int, context: Context) -> bool:
@@ -234,7 +234,7 @@ class AgainstPortGuid(AttributeRule):
         if node is None or port is None or guid >> OF_ORGANISATION == own >> OF_ORGANISATION:
             return False
         blocks = -(-port.info.guid_cap // GUIDS_OF_BLOCK) if port.info is not None else GUID_BLOCKS
-        return not (_blocks(*hit.key, node, context)[1][:blocks] > 0).all()
+        return not (_blocks(hit.key, node, context)[1][:blocks] > 0).all()
 
 
 def _port_of(hit: Hit, context: Context) -> tuple[Node | None, Port | None]:
@@ -244,8 +244,9 @@ def _port_of(hit: Hit, context: Context) -> tuple[Node | None, Port | None]:
     return node, node.manager(entered) if node is not None else None
 
 
-def _blocks(slot: int, entered: int, node: Node, context: Context) -> tuple[Any, Any]:
-    """The blocks of GUIDInfo that a port showed, and the frames that did; 0: it did not."""
+def _blocks(port: tuple[int, int], node: Node, context: Context) -> tuple[Any, Any]:
+    """The blocks of GUIDInfo that a port (slot of its node, port that was entered) showed, and the frames that did; 0: it did not."""
+    slot, entered = port
     key = port_key(np.array([slot]), np.array([0 if node.kind == SWITCH else entered])) << 32 | np.arange(GUID_BLOCKS)
     return context.get(GUIDS).at(key, np.full(GUID_BLOCKS, AFTER_ALL))
 
