@@ -63,6 +63,7 @@ class WrongGroupQKey(GroupRule):
         return DETH.q_key, value, {"q_key": value, "held": value_of(DETH.q_key, group.q_key)}
 
     def __init__(self) -> None:
+        super().__init__()
         self.services = BoundedDict[QueuePairId, History[int]](MAX_SERVICES, "datagram services")
         """Q_Key over time by queue pair."""
         self.qpns: set[Code] = set()

@@ -16,6 +16,7 @@ from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.bit_fields import extract, value_at
 from ibdissect.decode.conditions import occurrences_where
 from ibdissect.decode.equal_rows import by_value, mix
+from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import Frame, LidId, NodeId
 from ibdissect.decode.native_packets import Native
 from ibdissect.lint.finding import Severity
@@ -65,6 +66,19 @@ def _datagrams(table: ChunkTable, native: Native) -> Iterator[tuple[bytes, int, 
         yield gid, int(native.dlid[index[i]]), int(native.p_key[index[i]]), int(q_key[i]), rows[mine]
 
 
+def _by_sender(table: ChunkTable, rows: Int) -> Iterator[tuple[bytes, Int]]:
+    """Datagrams with a GRH by who sends them: source GID and queue pair."""
+    data, loc = table.chunk.data, table.located
+    sender = np.zeros((len(rows), 24), np.uint8)
+    sender[:, :16] = gather(data, loc.at("grh")[rows] + GRH.sgid.bit // 8, 16)
+    sender[:, 16:20] = gather(data, loc.at("bth")[rows] + BTH.size + DETH.srcqp.bit // 8 - 1, 4)
+    for _, mine in by_value(mix([*sender.view(np.uint64).T])) if len(rows) else ():
+        yield sender[mine[0]].tobytes(), rows[mine]
+
+
+REGISTERS_NS = 60 * SECOND_NS
+"""Within this time a port joins its groups again, after a manager asked it to."""
+MAX_OUTDATED = 1024
 MAX_ANEW = 16384
 MEMBER_RECORD = MCMemberRecord.carried_by[0].attr_id
 MAX_LIDS = 64
@@ -131,8 +145,14 @@ class GroupRule(LearntFactRule, RefutableRule):
         "interface, or so old that the group may have been made anew unseen. The same where two managers tell different facts of the group "
         "and the packet fits one of them; where a manager told ports to register again since, as it does when it starts, or the capture "
         "shows no answer to a join since; and ten seconds after the record, where no full member is known that keeps the group. Packets "
-        "that fitted until a second before, as far as the capture shows, may have been under way."
+        "that fitted until a second before, as far as the capture shows, may have been under way. An `info`, too, where later packets of "
+        "the same sender fit within a minute, or a record comes that the packet fits: a group that was made anew, as by a manager that "
+        "starts, is told to one port after the other."
     )
+
+    def __init__(self) -> None:
+        self.outdated = KeptDict[tuple[bytes, bytes], list[Frame]](MAX_OUTDATED, "senders with an outdated record of a group")
+        """By MGID and sender: the frames of its first and its last wrong packet, and of the first right one behind them, 0 for none."""
 
     def wrong(self, group: GroupFacts, gid: bytes, dlid: int, p_key: int, q_key: int) -> tuple[Field[Any], Any, dict[str, Any]] | None:
         """The faulty field, its value and further arguments of the message; None if the datagram is in order."""
@@ -140,35 +160,66 @@ class GroupRule(LearntFactRule, RefutableRule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        groups = event.subnet.groups.by_mgid
-        sent = event.table.once(datagrams)
+        groups, table = event.subnet.groups.by_mgid, event.table
+        sent, right = table.once(datagrams), []
         if groups or sent:
             event.once(note_flows)
         for gid, dlid, p_key, q_key, rows in sent if groups else ():
             group = groups.get(gid)
-            for seen, mine in stretches(event.table, rows, group.facts.changes()) if group is not None else ():
+            for seen, mine in stretches(table, rows, group.facts.changes()) if group is not None else ():
                 assert group is not None
                 facts, since = group.facts.at(seen.frame)
                 found = self.wrong(facts, gid, dlid, p_key, q_key) if facts is not None and facts.mlid and since < seen.frame else None
                 if facts is None or found is None:
+                    right.append((gid, mine))
                     continue
                 before = group.facts.at(since - 1)[0]
                 if before is None or (before.mlid and self.wrong(before, gid, dlid, p_key, q_key) is None):  # None: not captured
                     mine = mine[~under_way(event, mine, since, event.subnet.clock.time_of(since) + LIFETIME_NS)]
-                if not len(mine):
-                    continue
                 field, value, more = found
-                yield fault(
-                    Seen(event.table, int(mine[0])), {"group": gid_text(gid), "mlid": facts.mlid, **more}, field, value,
-                    proof=[(since, "the group's record")], rows=mine, key=(gid, dlid, p_key, q_key),
-                )  # fmt: skip
+                for sender, those in _by_sender(table, mine):
+                    first, last = (table.chunk.first + int(row) for row in those[[0, -1]])
+                    known = self.outdated.get((gid, sender), [first])
+                    self.outdated.keep((gid, sender), [known[0], last, 0], first, int(table.chunk.time_ns[those[0]]))
+                    yield fault(
+                        Seen(table, int(those[0])), {"group": gid_text(gid), "mlid": facts.mlid, "sender": sender, **more}, field, value,
+                        proof=[(since, "the group's record")], rows=those, key=(gid, dlid, p_key, q_key),
+                    )  # fmt: skip
+        for gid, mine in right if self.outdated else ():
+            for sender, those in _by_sender(table, mine):
+                shown = self.outdated.get((gid, sender))
+                behind = those[those + table.chunk.first > shown[1]] if shown is not None else those[:0]
+                if shown is not None and len(behind):
+                    shown[2] = shown[2] or table.chunk.first + int(behind[0])
+
+    def _joined_again(self, hit: Hit, loss: CaptureLoss) -> bool:
+        """Whether a sender's packets were right again, within a minute after the first wrong one; or that is not known."""
+        sender = hit.arguments.get("sender")
+        known = self.outdated.get((hit.key[0], sender)) if sender is not None else None
+        if known is None:
+            return sender is not None and self.outdated.dropped.count > 0
+        first, _, right = known
+        return right > 0 and loss.nanoseconds_between(first, right) <= REGISTERS_NS
+
+    def _told_later(self, hit: Hit, group: MulticastGroup | None, loss: CaptureLoss) -> bool:
+        """Whether a record of the group that the packet fits comes within a minute: its sender had it before the others."""
+        later = [(facts, frame) for facts, frame in group.facts.values() if frame > hit.frame] if group is not None else []
+        return any(
+            facts is not None and facts.mlid and self.wrong(facts, *hit.key) is None
+            and loss.nanoseconds_between(hit.frame, frame) <= REGISTERS_NS for facts, frame in later
+        )  # fmt: skip
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """Also INFO if the packet is right by what another manager says of the group, or the group may have been made anew."""
+        """Also INFO if the packet is right by what another manager says of the group, the group may have been made anew, or the sender
+        joins it again soon.
+        """
         group: MulticastGroup | None = context.get(FabricFollower).subnet.groups.by_mgid.get(hit.key[0])
         told_in = min((one.frame for one in hit.related if 0 < one.frame < hit.frame), default=hit.frame)
         known = context.get(Administrators)
-        age = context.get(CaptureLoss).nanoseconds_between(told_in, hit.frame)
+        loss = context.get(CaptureLoss)
+        age = loss.nanoseconds_between(told_in, hit.frame)
+        if self._joined_again(hit, loss) or self._told_later(hit, group, loss):
+            return INFO
         if group is not None and age > AGES_NS and not any(state & FULL_MEMBER for state, _ in group.members.values()):
             return INFO  # it may have ended since, and been made anew
         if known.restarted(told_in, hit.frame) or known.joins_between(told_in, hit.frame, context.get(Transactions)):

@@ -9,6 +9,7 @@ from tests.craft import build, erf_pcap, ethernet_pcap, gmp, native, rc, ud
 from tests.rules.cases import case
 from tests.rules.made.gids import gid
 from tests.rules.made.subnets import data, member, packet, sent, sweep, works
+from tests.standard import SECOND_NS
 from tests.subnet.made import answer, node_info, port_info
 
 
@@ -99,6 +100,21 @@ case("GRH009", LATE, SOON, frames=[4], file=None)
 LATE, SOON = (erf_pcap([sent(), CHANGED, sent()], step_ns=step) for step in (1_200_000_000, 1_000_000_000))
 case("GRH009", LATE, SOON, frames=[3], file=None)
 case("GRH009", [CHANGED, sent()], [sent(), CHANGED, sent()], frames=[2])
+# a sender that is right within a minute joined again; another one, and one that is wrong again, did not
+OUTDATED, BEGIN = sent(dlid=0xC002), 1_700_000_000 * SECOND_NS
+
+
+def at_seconds(*frames: tuple[int, bytes]) -> bytes:
+    return erf_pcap([frame for _, frame in frames], times=[BEGIN + second * SECOND_NS for second, _ in frames])
+
+
+for second, then, how in ((31, sent(), "info"), (62, sent(), "error"), (2, sent(src_qp=0x35), "error")):
+    case("GRH009", at_seconds((0, member()), (1, OUTDATED), (second, then)), erf_pcap([member(), sent()]), severity=how, file=None)
+case("GRH009", [member(), OUTDATED, sent(), OUTDATED], [member(), sent()], severity="error")
+# it was told before the others that the group is another one
+for second, mlid, how in ((31, 0xC005, "info"), (62, 0xC005, "error"), (2, 0xC002, "error")):
+    shown = at_seconds((0, member()), (1, sent(dlid=mlid)), (second, CHANGED))
+    case("GRH009", shown, erf_pcap([member(), sent()]), frames=[2], severity=how, file=None)
 # two managers tell different things of one group: of two subnets, perhaps
 TOLD_TWICE = [member(), member(mlid=0xC005, by=9)]
 case("GRH009", [*TOLD_TWICE, sent()], [*TOLD_TWICE, sent(dlid=0xC005)], frames=[3], severity="info")

@@ -56,9 +56,9 @@ def member(*, by: int = 1, **values: Any) -> bytes:
                bth={"p_key": 0xFFFF})  # fmt: skip
 
 
-def sent(*, dlid: int = 0xC001, q_key: int = 0xB1B, p_key: int = 0x8123) -> bytes:
+def sent(*, dlid: int = 0xC001, q_key: int = 0xB1B, p_key: int = 0x8123, src_qp: int = 0x34) -> bytes:
     grh = {"dgid": MGID, "sgid": b"\xfe\x80" + bytes(13) + b"\x01"}
-    return ud(b"\x08\x00" + bytes(10), dest_qp=0xFFFFFF, src_qp=0x34, q_key=q_key, slid=1, dlid=dlid, grh=grh,
+    return ud(b"\x08\x00" + bytes(10), dest_qp=0xFFFFFF, src_qp=src_qp, q_key=q_key, slid=1, dlid=dlid, grh=grh,
               bth={"p_key": p_key, "destqp": 0xFFFFFF})  # fmt: skip
 
 
