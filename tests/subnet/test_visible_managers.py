@@ -67,6 +67,16 @@ def test_a_tool_writes_back_what_it_read(own: list[int], named: int, managed: bo
 
 
 @pytest.mark.parametrize("window", [1, 1 << 20])
+def test_a_port_that_gets_the_lid_of_the_manager_writes_as_a_manager_from_then_on(window: int) -> None:
+    home = [smp(ANSWER, 0x11, node(6), path=[]), smp(ANSWER, PORT_INFO, port_info(6), path=[])]
+    written = smp(SET, PORT_INFO, port_info(5, master_sm_lid=1), path=[1])
+    frames = [*NODE, *home, BY_ROUTE[0], written, smp(ANSWER, PORT_INFO, port_info(1), path=[])]
+    for later, managed in (([], False), ([written], True)):
+        vantage, five = seen([*frames, *later], window)
+        assert vantage.manages([five], 99) is managed
+
+
+@pytest.mark.parametrize("window", [1, 1 << 20])
 def test_a_manager_gives_itself_its_lid(window: int) -> None:
     home = [smp(ANSWER, 0x11, node(6), path=[]), smp(ANSWER, PORT_INFO, port_info(7), path=[])]
     first = smp(SET, PORT_INFO, port_info(6, master_sm_lid=6), path=[])
