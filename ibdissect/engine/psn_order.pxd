@@ -13,7 +13,7 @@ cdef class Order:
     cdef public int message_kind
     cdef public i64 read_psn, read_length, read_frame, read_ns, open_psn, open_length
     cdef public i64 retry_psn, tries, retry_frame, retry_ns, allowed, run_window, wrong_window
-    cdef public i64 unsized, unread, number, dest_qp, first_frame, first_ns, first_psn, first_msn, first_opcode
+    cdef public i64 unsized, unread, number, dest_qp, first_frame, first_ns, first_psn, first_msn, first_opcode, lowest
     cdef public i64 gap_count, missing, repeated, restarts, middle_restarts, repeated_reads, filled, rnr, repeated_responses, missing_responses
     cdef public list gaps
     cdef public object naks, told, ends, lane, run, wrong
@@ -25,6 +25,7 @@ cdef class Order:
     cdef int settle_read(self, Packet p) except? -1
     cdef i64 after(self, Packet p, bint fresh) except? -1
     cdef int again(self, Packet p, i64 step, bint known) except? -1
+    cdef bint overtaken(self, Packet p) except? -1
     cdef int try_again(self, Packet p, i64 step, bint known) except? -1
     cdef int message(self, Packet p, bint first) except? -1
     cdef int ask(self, Packet p, Order back) except? -1

@@ -65,13 +65,13 @@ def _is_mtu(size: i64) -> cython.bint:
 class Order:
     """State of one stream between two packets; -1 means unknown.
 
-    `high`: of requests the next PSN never seen, of responses the last PSN answered; `cursor`: the PSN after that of the last packet.
-    `sent`: payload bytes of the open message, `dma_length`: those that it announced. `open_...`: the last READ, while its number of
-    packets is unknown; `read_...`: the last READ. `message_...`: what the last packet and the first one of its message told.
-    `waited`: the first repetition of `retry_psn` came a timeout later; `sealed`: the first packet had a right ICRC, so a wrong one later
-    means damage; `first_msn`: the MSN of the first packet, if that acknowledges; `largest`: the longest payload. `unsized`: packets whose
-    payload no header tells, which `bytes` lacks; `unread`: acknowledgements whose AETH is cut off, so that they may be NAKs. `run`: frames
-    of the last event about repetitions, `wrong` what the last one about a length tells. `ends` names the stream.
+    `high`: of requests the next PSN never seen, of responses the last PSN answered; `lowest`: the lowest PSN of requests; `cursor`: the PSN
+    after that of the last packet. `sent`: payload bytes of the open message, `dma_length`: those that it announced. `open_...`: the last
+    READ, while its number of packets is unknown; `read_...`: the last READ. `message_...`: what the last packet and the first one of its
+    message told. `waited`: the first repetition of `retry_psn` came a timeout later; `sealed`: the first packet had a right ICRC, so a
+    wrong one later means damage; `first_msn`: the MSN of the first packet, if that acknowledges; `largest`: the longest payload. `unsized`:
+    packets whose payload no header tells, which `bytes` lacks; `unread`: acknowledgements whose AETH is cut off, so that they may be NAKs.
+    `run`: frames of the last event about repetitions, `wrong` what the last one about a length tells. `ends` names the stream.
     """
 
     def __init__(self, told: psn_gaps.Told, lane: Any, p: Packet, answers: cython.bint) -> None:
@@ -80,10 +80,10 @@ class Order:
         self.first_frame, self.first_ns, self.first_psn, self.first_msn, self.first_opcode = p.frame, p.time, p.psn, p.msn, p.opcode
         self.sealed, self.waited = p.bad_icrc != _WRONG, False
         self.last_opcode, self.last_open = _NO_OPCODE, _UNKNOWN_PART
-        self.high = self.cursor = self.sent = self.dma_length = self.msn = self.msn_psn = -1
+        self.high = self.cursor = self.lowest = self.sent = self.dma_length = self.msn = self.msn_psn = self.allowed = -1
         self.mtu = self.msn_frame = self.last_frame = self.last_ns = 0
         self.packets = self.bytes = self.unsized = self.unread = self.largest_frame = self.message_kind = 0
-        self.largest = self.message_psn = self.message_size = self.read_psn = self.open_psn = self.retry_psn = self.allowed = -1
+        self.largest = self.message_psn = self.message_size = self.read_psn = self.open_psn = self.retry_psn = -1
         self.message_frame = self.read_length = self.read_frame = self.read_ns = self.open_length = self.open_va = 0
         self.tries = self.retry_frame = self.retry_ns = self.run_window = self.wrong_window = 0
         self.gap_count = self.missing = self.repeated = self.restarts = self.middle_restarts = self.repeated_reads = self.filled = 0
@@ -191,7 +191,7 @@ class Order:
         """Start with the first packet of a connection."""
         if self.service != _UC:  # UC never retransmits: its gaps stay
             self.forget()
-        self.tries, self.retry_psn = 0, -1
+        self.tries, self.retry_psn, self.lowest = 0, -1, p.psn
         self.sent = self.dma_length = -1
         self.open_psn, self.mtu = -1, 0
         if not p.parts & 3:
@@ -256,6 +256,8 @@ class Order:
         if self.fill(p):
             self.filled += 1
             return 0
+        if self.overtaken(p):
+            return 0
         if self.gaps:
             psn_gaps.went_back(self.gaps, p.psn, p.time)
         read: cython.bint = p.op == READ_REQUEST
@@ -267,6 +269,16 @@ class Order:
             self.run, self.run_window = [p.frame], self.told.window
             self.tell(REPEATED, p, [middle, read, self.run])
         return self.try_again(p, step, known)
+
+    def overtaken(self, p: Packet) -> cython.bint:
+        """Whether packets that were sent later are recorded before this one: its PSN is the lowest so far, and no timer ran out."""
+        more: i64 = _ahead(self.lowest, p.psn)
+        if more <= 0 or p.time - self.last_ns >= _TIMEOUT_NS:
+            return False
+        self.lowest = p.psn
+        if more > 1:
+            self.skip((p.psn + 1) & (PSNS - 1), more - 1, p)
+        return True
 
     def try_again(self, p: Packet, step: i64, known: cython.bint) -> cython.int:
         """How often was a packet sent after a timeout? Told when that is once too often."""

@@ -4,6 +4,7 @@ from ibdissect.engine.direction cimport Direction
 from ibdissect.engine.packet_fields cimport Packet
 
 cdef class Half(Direction):
+    cdef bint overtaken(self, Packet p, i64 pos, i64 end) except? -1
     cdef bint hurries(self, Packet p) except? -1
     cdef int resent(self, Packet p, i64 pos, i64 end) except? -1
     cdef i64 psns(self, Packet p) except? -1

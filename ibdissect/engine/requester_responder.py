@@ -95,7 +95,7 @@ class Half(Direction):
                     self.nakked[pos] = True
                 else:
                     self.late = [*self.late, pos] if len(self.late) < 8 else [*self.late[1:], pos]
-            else:
+            elif not self.overtaken(p, pos, end):
                 again = True
                 self.resent(p, pos, end)
         self.spend(p.time, True)
@@ -153,6 +153,18 @@ class Half(Direction):
         self.account()
         self.last_frame, self.last_request, self.last_request_time = p.frame, p.frame, p.time
         return 0
+
+    def overtaken(self, p: Packet, pos: i64, end: i64) -> cython.bint:
+        """Whether packets that were sent later are recorded before this one, the lowest so far: nothing was acknowledged, asked for or sent
+        again yet, and no timer ran out. Some networks spread the packets of a connection over several paths.
+        """
+        known: cython.bint = self.in_round or self.asked or (self.reliable and self.una != self.begun)
+        if pos >= self.begun or known or p.time - self.since >= (self.timer or SOON_NS):
+            return False
+        self.listed = True
+        skip(self.holes, end, self.begun, self.path.room.entries)
+        self.begun = self.una = pos
+        return True
 
     def hurries(self, p: Packet) -> cython.bint:
         """Whether a request comes before half the time has passed that the last RNR NAK asked for.

@@ -37,6 +37,24 @@ def test_trouble_takes_its_time(make: object, part: str, lasts: int) -> None:
     assert sum(parts) == times.span
 
 
+OVERTAKEN = (104, 102, 103, 100, 101, 105)
+"""PSNs as they are recorded where the packets of a connection take several paths, and the capture begins with them."""
+
+
+@pytest.mark.parametrize(("before", "after", "again"), [
+    ((), 100 * US, 0), ((104, 31), 100 * US, 4), ((100, 0x60), 100 * US, 4), ((), TIMEOUT, 4),
+], ids=["overtaken", "acknowledged", "asked for", "timed out"])  # fmt: skip
+def test_the_first_packets_of_a_capture_in_another_order_are_not_sent_again(before: tuple[int, ...], after: int, again: int) -> None:
+    lab = Lab()
+    lab.ask(0, OVERTAKEN[0])
+    if before:
+        lab.answer(5 * US, *before)
+    for i, psn in enumerate(OVERTAKEN[1:]):
+        lab.ask(after + i * 100 * US, psn)
+    lab.answer(after + 500 * US, 105, msn=6)
+    assert (lab.only().counts.packets_sent_again, lab.only().episodes == ()) == (again, not again)
+
+
 def test_two_episodes_do_not_make_it_slow_and_three_do() -> None:
     for number, cause in ((2, "healthy"), (3, "slow-by-loss")):
         lab = Lab()

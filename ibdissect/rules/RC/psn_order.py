@@ -125,7 +125,8 @@ class RequestsRepeated(Rule):
     Nothing, if they are few; if there are many, look for NAKs (RC004), drops and bad ICRCs, and compare the Local ACK Timeout with the
     response times.
 
-    A request with a PSN that was already sent. A late packet that fills a gap is not one. UC never repeats: its message says so.
+    A request with a PSN that was already sent. A late packet that fills a gap is not one, nor are packets below the first PSN of the
+    capture that come within a millisecond: the network spreads them over several paths. UC never repeats: its message says so.
     """
 
     code, name, severity = "RC002", "psn-duplicate", INFO

@@ -37,6 +37,9 @@ case("RC001", [ask(1), ask(2), ask(4), *IDLE, answer(1, 1)], [ask(1), ask(2), as
 case("RC001", [ask(1), answer(1, 1), ask(3), *IDLE], [ask(1), answer(1, 1), ask(3), ask(3), *IDLE], frames=[3],
      twin_also=["RC002"], file=SLOW)  # fmt: skip
 case("RC002", [ask(1), ask(2), ask(1)], [ask(1), ask(2), ask(3)], frames=[3], file=ethernet_pcap)
+# packets that take several paths: the first ones of the capture are in another order
+OVERTAKEN = [ask(4), ask(2), ask(5), ask(3), ask(1)]
+case("RC002", ethernet_pcap(OVERTAKEN), ethernet_pcap(OVERTAKEN, step_ns=1000), frames=[2], file=None)  # type: ignore[arg-type]
 case("RC003", [ask(0xFFFFFF), ask(0), ask(1), ask(2)], [ask(0xFFFFFD), ask(0xFFFFFE)], file=ethernet_pcap)
 case("RC003", [ask(0xFFFFFE), ask(0xFFFFFF), ask(0)], [ask(0), ask(1)], frames=[2], file=ethernet_pcap)
 case("RC007", [ask(1), answer(1, 0, syndrome=0x2E)], [ask(1), answer(1, 1, syndrome=0x0E)], frames=[2], file=ethernet_pcap)
