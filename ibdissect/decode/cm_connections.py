@@ -123,10 +123,6 @@ class Connections:
         """Connections whose REQ is captured, whole or not, in the order of REQs."""
         return [one for one in list(self.setups.all) if one.reqs]
 
-    def both_speak(self, connection: ConnectionSetUp) -> bool:
-        """Whether both sides sent messages. If not, the capture may show one direction only, and a missing answer proves nothing."""
-        return {connection.active, connection.passive} <= self.speakers.keys()
-
     def of_message(self, view: Any, sender: End, receiver: End) -> ConnectionSetUp | None:
         """The connection of a message other than a REQ; None if its REQ was not seen."""
         found = self.setups.known(sender, receiver, view.local_communication_id, view.remote_communication_id)

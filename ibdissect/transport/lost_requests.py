@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ibdissect.engine.psn_gaps import MTUS, Gap, distance
+from ibdissect.engine.psn_gaps import FAR, MTUS, Gap, distance
 
 from .psn_streams import Stream, Streams
 
 
 def gaps(streams: Streams) -> Iterator[tuple[Stream, Gap, bool]]:
-    """Gaps of RC and XRC requests that were not sent again, and whether only the capture missed them: they were acknowledged, or the
-    requester repeated what follows them, or went on over another path.
+    """Gaps of RC and XRC requests that were not sent again, and whether only the capture missed them: they were acknowledged, perhaps
+    before the queue pair that answers was used anew, or the requester repeated what follows them, or went on over another path.
     """
     for stream in streams.all:
         if stream.gaps and not stream.response and stream.ends.service != "UC" and (peer := streams.other(stream)) is not None:
             for gap in stream.gaps:
-                seen = gap.passed or distance(gap.start, peer.high) <= 0
+                seen = gap.passed or not 0 < distance(gap.start, peer.high) <= FAR
                 yield stream, gap, seen or streams.moved(stream, gap.start, gap.frame)
 
 
@@ -56,6 +56,8 @@ def open_reads(streams: Streams) -> Iterator[tuple[Stream, int]]:
         skipped = any(distance(gap.start, one.read_psn) >= 0 and not gap.passed for gap in peer.gaps or ())
         went_on = distance(one.cursor, max(end, peer.high) + 1) > 0  # a requester that goes on has all of it
         if distance(end, peer.high) <= 0 and (went_on or not skipped):
+            continue
+        if abs(distance(one.read_psn, peer.high)) > FAR:  # answers of another connection of this queue pair, after those to the READ
             continue
         if streams.moved(one, one.read_psn, one.read_frame):
             continue

@@ -120,7 +120,7 @@ def test_all_that_a_connection_says() -> None:
     (near, _), (far, _) = one.sides
     assert state.facing(near, far, 0x50, 9) == (one, 0x60) and state.facing(far, near, 0x60, 9) == (one, 0x50)
     assert state.facing(near, far, 0x60, 9) is None and state.facing(far, far, 0x50, 9) is None
-    assert state.both_speak(one) and not learnt(asked())[0].both_speak(one)
+    assert one.both_speak and not learnt(asked())[0].all[0].both_speak
 
 
 @every(("lid", "known"), [(0, False), (1, True), (0xBFFF, True), (0xC000, False)])

@@ -152,9 +152,9 @@ class DisconnectUnanswered(Rule):
 
     Check whether the other side is alive, or forgot the connection.
 
-    The REQ and the DREQ, messages of both sides, and no DREP for ten seconds, or for twice the response timeout that the REQ tells if
-    that is longer. Silent if both sides send a DREQ: then neither believes so. An `info` where the capture may have missed the DREP, also
-    where the DREQ was not sent again, unless the traffic shows that nothing is missing.
+    The REQ and the DREQ, messages of both sides of the connection, and no DREP for ten seconds, or for twice the response timeout that the
+    REQ tells if that is longer. Silent if both sides send a DREQ: then neither believes so. An `info` where the capture may have missed the
+    DREP, also where the DREQ was not sent again, unless the traffic shows that nothing is missing.
     """
 
     code, name, severity = "CM017", "cm-drep-missing", WARNING
@@ -172,7 +172,7 @@ class DisconnectUnanswered(Rule):
             patience = max(self.patience * SECOND_NS, RESPONSE_TIMEOUTS * timeout_ns(connection.response_timeout))
             waited = context.get(Scopes).goes_on(connection.dreq_frame, connection.dreq_ns) >= patience
             both = len({side for _, _, side in connection.dreqs}) > 1
-            if connections.both_speak(connection) and connection.dreq_frame and not connection.drep_frame and waited and not both:
+            if connection.both_speak and connection.dreq_frame and not connection.drep_frame and waited and not both:
                 certain = complete or (connection.asked_to_end > 1 and loss.proves_silence(connection.dreq_ns))
                 yield fault(
                     Moment(connection.dreq_frame, connection.dreqs[0][1]), {"ends": connection.text}, DREQ.remote_communication_id,

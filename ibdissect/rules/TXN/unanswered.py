@@ -302,7 +302,7 @@ class PatienceExceeded(QuotingRule):
         for connection in connections.all:
             waits = connection.mra_of == OF_REQ and not connection.reps and not connection.rej_frame
             waits |= connection.mra_of == OF_LAP and not connection.apr_frame and connection.mra_frame > connection.lap_frame
-            waits &= connections.both_speak(connection) and not connection.dreq_frame
+            waits &= connection.both_speak and not connection.dreq_frame
             waits &= connection.mra_of != OF_REQ or connection.rtu_frame < connection.mra_frame  # an RTU proves that the REP arrived
             waits &= connection.mra_of != OF_REQ or not self._works(context.get(Streams), connection)
             if connection.mra_frame and waits and loss.proves_silence(connection.mra_ns):

@@ -80,6 +80,10 @@ for asks, severity in zip(LISTENS, ("info", "error"), strict=True):
     case("CM012", [request(), REFUSED, asks, TAKEN], [asks, TAKEN], frames=[2], severity=severity)
 case("CM017", [request(), reply(), READY, LEAVE, *WAIT[:3]], [request(), reply(), READY, LEAVE, LEFT, *WAIT[:3]], frames=[4], file=SLOW)
 ALSO_LEAVES = message(0x15, DREQ, BACK, PASSIVE, remote_qpn=0x100)
+# what LID 2 sends to LID 1 takes the other link of a bond; it is seen to answer LID 3
+OF_3: Any = {"local_communication_id": 0x2003, "remote_communication_id": 0x1003}
+SPEAKS = gmp(CM, SEND, 0x12, build(REJ, **OF_3, reason=28), at=24, slid=2, dlid=3)
+case("CM017", [SPEAKS, request(), reply(), READY, LEAVE, *WAIT[:3]], [SPEAKS, request(), READY, LEAVE, *WAIT[:3]], file=SLOW)
 # the other side says so, too, so that neither believes to be connected
 case("CM017", [request(), reply(), READY, LEAVE, *WAIT[:3]], [request(), reply(), READY, LEAVE, ALSO_LEAVES, *WAIT[:3]], frames=[4],
      file=SLOW)  # fmt: skip

@@ -30,6 +30,9 @@ case("RC001", [ask(1), ask(2), answer(2, 2), ask(4), *IDLE], [ask(1), ask(2), an
 case("RC001", [ask(1), answer(1, 1), ask(3), *IDLE], [ask(1), answer(1, 1), ask(3), answer(2, 1, syndrome=0x60), *IDLE], frames=[3],
      twin_also=["RC004", "RC011"], file=SLOW)  # fmt: skip
 case("RC001", [ask(1), answer(1, 1), ask(3), *IDLE], [ask(1), answer(1, 1), ask(3), answer(3, 3), *IDLE], file=SLOW)
+# acknowledged before another connection, whose requests are not captured, had the queue pair
+ANEW = answer(0xF00000, 1)
+case("RC001", [ask(1), answer(1, 1), ask(3), *IDLE], [ask(1), answer(1, 1), ask(3), answer(3, 3), ANEW, *IDLE], file=SLOW)
 # the requester repeats a later packet: it repeated the missing one before that, and the capture missed both
 # the requester goes back behind the gap, so it sends the missing packet again: the capture has neither
 case("RC001", [ask(1), ask(2), ask(4), *IDLE, answer(1, 1)], [ask(1), ask(2), ask(4), ask(2), *IDLE, answer(1, 1)],
@@ -56,6 +59,8 @@ READ_ON = [answer(6, 4, READ_FIRST, bytes(256)), answer(9, 4, READ_MIDDLE, bytes
 case("RC009", [answer(5, 3), answer(6, 2)], READ_ON, frames=[2], file=ethernet_pcap)
 case("RC010", [answer(5, 3), answer(6, 100)], [answer(5, 3), answer(105, 100)], frames=[2], file=ethernet_pcap)
 ASK_3000 = ask(1, READ, b"", RETH={"r_key": 7, "dmalen": 3000})
+READ_PARTS = [answer(1, 1, READ_FIRST, bytes(1024)), answer(2, 0, READ_MIDDLE, bytes(1024))]
+case("RC012", [ASK_3000, *READ_PARTS, *IDLE], [ASK_3000, *READ_PARTS, answer(3, 1, READ_LAST, bytes(952)), ANEW, *IDLE], file=SLOW)
 MISSED = [ask(1), answer(1, 1), ask(3), answer(2, 1, syndrome=0x60)]
 case("RC011", [*MISSED, *IDLE], [*MISSED, ask(2), *IDLE], frames=[3], also=["RC004"], twin_also=["RC004"], file=SLOW)
 # the end of the capture
