@@ -1,4 +1,4 @@
-/* The start of every record in a window, along the chain of record lengths. The definition is `_plain` in capture/scan.py. */
+/* The start of every record in a window, along the chain of record lengths. The definition is `_plain` in capture/record_starts.py. */
 
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030B0000

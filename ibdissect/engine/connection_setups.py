@@ -1,6 +1,6 @@
 """Set-up and end of each connection: its messages of connection management, as far as they were captured.
 
-The only follower of them: `engine.lanes` feeds it for `diagnose`, `decode.connections` for `stats`, messages, services and rules."""
+The only follower of them: `engine.lanes` feeds it for `diagnose`, `decode.cm_connections` for `stats`, messages, services and rules."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SOONEST_NS = 50_000_000
 OF_REQ, OF_LAP = 0, 2
 """The message whose answer an MRA delays; 1 is a REP."""
 Address = Any
-"""Of an end: hashable; the engine's are pairs of numbers, those of `decode.connections` its `End`."""
+"""Of an end: hashable; the engine's are pairs of numbers, those of `decode.cm_connections` its `End`."""
 
 
 AGREED: dict[str, Field[Any]] = {
