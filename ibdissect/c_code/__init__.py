@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         """What `records.c` offers; ValueError for lengths that do not lie in the data."""
 
         def walk(self, data: Buffer, at: int, limit: int, dtype: str, offset: int, plus: int, least: int, out: Buffer) -> tuple[int, int]:
-            """As `capture.record_starts.walk`: starts below `limit` into `out`, int64[n]; returns their number, and where the next one is."""
+            """As `capture.record_starts.walk`: starts below `limit` into `out`, int64[n]; returns their number, and where the next is."""
 
     class NativeSums(Protocol):
         """What `sums.c` offers; ValueError for an entry that does not lie in the data."""
