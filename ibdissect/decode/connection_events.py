@@ -6,7 +6,7 @@ from typing import Any, ClassVar, cast
 
 from msgspec import Struct as Record
 
-from ibdissect.engine.connection_setups import OF_REQ, Repetitions, SetUp, terms
+from ibdissect.engine.connection_setups import OF_LAP, OF_REQ, Repetitions, SetUp, terms
 from ibdissect.wire.cm_names import service_name
 
 from .addresses import NOWHERE, End
@@ -185,7 +185,7 @@ class ConnectionSetUp(SetUp):
     def both_speak(self) -> bool:
         """Whether a message of the other end is captured, too. If not, the capture may show one direction only, as on one link of a bond,
         and a missing answer proves nothing."""
-        answered = self.reps or self.mra_of == OF_REQ or self.rejected_by == self.passive
+        answered = self.reps or self.mra_of in (OF_REQ, OF_LAP) or self.rejected_by == self.passive
         return bool(answered or any(side for _, _, side in self.dreqs))
 
     def lasts(self, frame: int) -> bool:

@@ -271,9 +271,11 @@ class Order:
         return self.try_again(p, step, known)
 
     def overtaken(self, p: Packet) -> cython.bint:
-        """Whether packets that were sent later are recorded before this one: its PSN is the lowest so far, and no timer ran out."""
+        """Whether packets that were sent later are recorded before this one: its PSN is the lowest so far, and the stream is younger than
+        any timer.
+        """
         more: i64 = _ahead(self.lowest, p.psn)
-        if more <= 0 or p.time - self.last_ns >= _TIMEOUT_NS:
+        if more <= 0 or p.time - self.first_ns >= _TIMEOUT_NS:
             return False
         self.lowest = p.psn
         if more > 1:

@@ -8,6 +8,30 @@ from ibdissect.engine.psn_gaps import FAR, MTUS, Gap, distance
 
 from .psn_streams import Stream, Streams
 
+MAX_READS = 16
+"""READs that a requester has under way at most, as adapters allow."""
+
+
+def _read_end(one: Stream, peer: Stream) -> int:
+    """The last PSN of a stream's last READ: with the largest path MTU, which stands for an unknown one, there are fewest responses."""
+    packets = max(1, -(-one.read_length // (max(one.mtu, peer.mtu) or MTUS[-1])))
+    return int(one.read_psn + packets - 1)
+
+
+def _answers_reads(one: Stream, peer: Stream, end: int) -> bool:
+    """Whether what is answered last may belong to the last READ, which ends at `end`, or to those before it: not if it is of another
+    connection of this queue pair.
+    """
+    return bool(-FAR <= distance(end, peer.high) <= FAR + MAX_READS * (end - one.read_psn + 1))
+
+
+def _is_anew(one: Stream, peer: Stream, psn: int) -> bool:
+    """Whether the queue pair that answers was used anew: its PSNs are too far behind a request, and behind what READs ask for."""
+    if distance(psn, peer.high) <= FAR:
+        return False
+    end = _read_end(one, peer) if one.read_psn >= 0 else peer.high
+    return not (one.read_psn >= 0 and _answers_reads(one, peer, end) and distance(psn, end) <= FAR)
+
 
 def gaps(streams: Streams) -> Iterator[tuple[Stream, Gap, bool]]:
     """Gaps of RC and XRC requests that were not sent again, and whether only the capture missed them: they were acknowledged, perhaps
@@ -16,7 +40,7 @@ def gaps(streams: Streams) -> Iterator[tuple[Stream, Gap, bool]]:
     for stream in streams.all:
         if stream.gaps and not stream.response and stream.ends.service != "UC" and (peer := streams.other(stream)) is not None:
             for gap in stream.gaps:
-                seen = gap.passed or not 0 < distance(gap.start, peer.high) <= FAR
+                seen = gap.passed or distance(gap.start, peer.high) <= 0 or _is_anew(stream, peer, gap.start)
                 yield stream, gap, seen or streams.moved(stream, gap.start, gap.frame)
 
 
@@ -51,13 +75,12 @@ def open_reads(streams: Streams) -> Iterator[tuple[Stream, int]]:
         peer = streams.other(one) if one.read_psn >= 0 else None
         if peer is None:
             continue
-        # With the largest path MTU, which stands for an unknown one, there are fewest responses.
-        end = one.read_psn + max(1, -(-one.read_length // (max(one.mtu, peer.mtu) or MTUS[-1]))) - 1
+        end = _read_end(one, peer)
         skipped = any(distance(gap.start, one.read_psn) >= 0 and not gap.passed for gap in peer.gaps or ())
         went_on = distance(one.cursor, max(end, peer.high) + 1) > 0  # a requester that goes on has all of it
         if distance(end, peer.high) <= 0 and (went_on or not skipped):
             continue
-        if abs(distance(one.read_psn, peer.high)) > FAR:  # answers of another connection of this queue pair, after those to the READ
+        if not _answers_reads(one, peer, end):
             continue
         if streams.moved(one, one.read_psn, one.read_frame):
             continue

@@ -12,13 +12,13 @@ MTU_TOP, VL_TOP = 5, 5
 """Highest codes of MTU (4096 bytes) and VLCap (VL0-VL14)."""
 ACTIVE, LINK_UP = 4, 5
 ENABLED = SMP_SET | SMP_ANSWER
+"""Where what PortInfo enables counts."""
 RESERVED_BITS = (
     ((PortInfo.reserved1 != 0) & (PortInfo.is_m_key_protect_bits_ext_supported == 0))
     | (PortInfo.reserved2 != 0)
     | (PortInfo.reserved4 != 0)
 )
 """Bits of PortInfo that the standard reserves are not zero."""
-"""Where what PortInfo enables counts."""
 
 
 class MTUReserved(Rule):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 from operator import itemgetter
 from typing import Any, ClassVar
 
@@ -79,6 +79,8 @@ def _by_sender(table: ChunkTable, rows: Int) -> Iterator[tuple[bytes, Int]]:
 REGISTERS_NS = 60 * SECOND_NS
 """Within this time a port joins its groups again, after a manager asked it to."""
 MAX_OUTDATED = 1024
+KEPT_SENDERS = 8
+"""Senders of the packets of a hit that are asked whether they were right soon."""
 MAX_ANEW = 16384
 MEMBER_RECORD = MCMemberRecord.carried_by[0].attr_id
 MAX_LIDS = 64
@@ -146,8 +148,8 @@ class GroupRule(LearntFactRule, RefutableRule):
         "and the packet fits one of them; where a manager told ports to register again since, as it does when it starts, or the capture "
         "shows no answer to a join since; and ten seconds after the record, where no full member is known that keeps the group. Packets "
         "that fitted until a second before, as far as the capture shows, may have been under way. An `info`, too, where later packets of "
-        "the same sender fit within a minute, or a record comes that the packet fits: a group that was made anew, as by a manager that "
-        "starts, is told to one port after the other."
+        "the same senders fit within a minute (eight senders are asked, and 1,024 senders remembered), or a record comes that the packet "
+        "fits: a group that was made anew, as by a manager that starts, is told to one port after the other."
     )
 
     def __init__(self) -> None:
@@ -161,7 +163,7 @@ class GroupRule(LearntFactRule, RefutableRule):
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         groups, table = event.subnet.groups.by_mgid, event.table
-        sent, right = table.once(datagrams), []
+        sent, right, outdated = table.once(datagrams), list[tuple[bytes, Int]](), dict[tuple[bytes, bytes], list[int]]()
         if groups or sent:
             event.once(note_flows)
         for gid, dlid, p_key, q_key, rows in sent if groups else ():
@@ -169,37 +171,54 @@ class GroupRule(LearntFactRule, RefutableRule):
             for seen, mine in stretches(table, rows, group.facts.changes()) if group is not None else ():
                 assert group is not None
                 facts, since = group.facts.at(seen.frame)
-                found = self.wrong(facts, gid, dlid, p_key, q_key) if facts is not None and facts.mlid and since < seen.frame else None
-                if facts is None or found is None:
+                if facts is None or not facts.mlid or since >= seen.frame:
+                    continue
+                found = self.wrong(facts, gid, dlid, p_key, q_key)
+                if found is None:
                     right.append((gid, mine))
                     continue
                 before = group.facts.at(since - 1)[0]
                 if before is None or (before.mlid and self.wrong(before, gid, dlid, p_key, q_key) is None):  # None: not captured
                     mine = mine[~under_way(event, mine, since, event.subnet.clock.time_of(since) + LIFETIME_NS)]
+                if not len(mine):
+                    continue
                 field, value, more = found
-                for sender, those in _by_sender(table, mine):
-                    first, last = (table.chunk.first + int(row) for row in those[[0, -1]])
-                    known = self.outdated.get((gid, sender), [first])
-                    self.outdated.keep((gid, sender), [known[0], last, 0], first, int(table.chunk.time_ns[those[0]]))
-                    yield fault(
-                        Seen(table, int(those[0])), {"group": gid_text(gid), "mlid": facts.mlid, "sender": sender, **more}, field, value,
-                        proof=[(since, "the group's record")], rows=those, key=(gid, dlid, p_key, q_key),
-                    )  # fmt: skip
-        for gid, mine in right if self.outdated else ():
-            for sender, those in _by_sender(table, mine):
+                senders = dict(_by_sender(table, mine))
+                for sender, those in senders.items():
+                    outdated.setdefault((gid, sender), []).extend(those[[0, -1]].tolist())
+                told = {"group": gid_text(gid), "mlid": facts.mlid, "senders": (*islice(senders, KEPT_SENDERS),), **more}
+                yield fault(
+                    Seen(table, int(mine[0])), told, field, value,
+                    proof=[(since, "the group's record")], rows=mine, key=(gid, dlid, p_key, q_key),
+                )  # fmt: skip
+        self._note_senders(table, outdated, right)
+
+    def _note_senders(self, table: ChunkTable, outdated: dict[tuple[bytes, bytes], list[int]], right: list[tuple[bytes, Int]]) -> None:
+        """Note who sent wrong packets to a group, the rows by sender, and whose packets behind them are right."""
+        for key, rows in outdated.items():
+            first, last = table.chunk.first + min(rows), table.chunk.first + max(rows)
+            known = self.outdated.get(key, [first])
+            self.outdated.keep(key, [known[0], last, 0], first, int(table.chunk.time_ns[min(rows)]))
+        awaited = {gid for (gid, _), (_, _, found) in self.outdated.items() if not found}
+        for gid, mine in right if awaited else ():
+            for sender, those in _by_sender(table, mine) if gid in awaited else ():
                 shown = self.outdated.get((gid, sender))
                 behind = those[those + table.chunk.first > shown[1]] if shown is not None else those[:0]
-                if shown is not None and len(behind):
-                    shown[2] = shown[2] or table.chunk.first + int(behind[0])
+                if shown is not None and len(behind) and not (0 < shown[2] <= table.chunk.first + int(behind[0])):
+                    shown[2] = table.chunk.first + int(behind[0])
 
     def _joined_again(self, hit: Hit, loss: CaptureLoss) -> bool:
-        """Whether a sender's packets were right again, within a minute after the first wrong one; or that is not known."""
-        sender = hit.arguments.get("sender")
-        known = self.outdated.get((hit.key[0], sender)) if sender is not None else None
-        if known is None:
-            return sender is not None and self.outdated.dropped.count > 0
-        first, _, right = known
-        return right > 0 and loss.nanoseconds_between(first, right) <= REGISTERS_NS
+        """Whether the packets of all its senders were right again, within a minute after the first wrong one; or that is not known."""
+
+        def joined(sender: bytes) -> bool:
+            known = self.outdated.get((hit.key[0], sender))
+            if known is None:
+                return self.outdated.dropped.count > 0
+            first, _, right = known
+            return right > 0 and loss.nanoseconds_between(first, right) <= REGISTERS_NS
+
+        senders = hit.arguments.get("senders", ())
+        return len(senders) > 0 and all(map(joined, senders))
 
     def _told_later(self, hit: Hit, group: MulticastGroup | None, loss: CaptureLoss) -> bool:
         """Whether a record of the group that the packet fits comes within a minute: its sender had it before the others."""

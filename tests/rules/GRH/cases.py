@@ -111,6 +111,7 @@ def at_seconds(*frames: tuple[int, bytes]) -> bytes:
 for second, then, how in ((31, sent(), "info"), (62, sent(), "error"), (2, sent(src_qp=0x35), "error")):
     case("GRH009", at_seconds((0, member()), (1, OUTDATED), (second, then)), erf_pcap([member(), sent()]), severity=how, file=None)
 case("GRH009", [member(), OUTDATED, sent(), OUTDATED], [member(), sent()], severity="error")
+case("GRH009", [member(), OUTDATED, sent(dlid=0xC003), sent(), OUTDATED], [member(), sent()], severity="error")
 # it was told before the others that the group is another one
 for second, mlid, how in ((31, 0xC005, "info"), (62, 0xC005, "error"), (2, 0xC002, "error")):
     shown = at_seconds((0, member()), (1, sent(dlid=mlid)), (second, CHANGED))

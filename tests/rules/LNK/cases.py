@@ -222,6 +222,9 @@ case("LNK024", two_ports(5), two_ports(6), frames=[7], severity="error")
 case("LNK024", two_ports(5), two_ports(5, elsewhere=True), frames=[7])
 PLANES = (0x52, 0x52)  # of one XDR port: they share its PortGUID and LID
 case("LNK024", two_ports(5, guids=PLANES), two_ports(6, guids=PLANES), frames=[7], severity="info", also=["SEM035"], twin_also=["SEM035"])
+# two adapters with one PortGUID are no planes
+TWICE = smp(ANSWER, NODE_INFO, node(6, port_guid=GUID + (5 << 4) + 1), path=[1, 5], header={"transaction_id": 0x1234})
+case("LNK024", [*port_sweep(5)[:5], TWICE, port_sweep(5)[6]], port_sweep(6), frames=[7], severity="error", also=["SEM035"])
 # a first sweep: LIDs are assigned before the ports are active; both must show theirs again then
 HOSTS = port_sweep(5)
 STARTED = [smp(ANSWER, PORT_INFO, port_info(5, port_state=2), path=[1, at], header={"transaction_id": 0x1234}) for at in (4, 5)]

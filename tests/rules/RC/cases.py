@@ -43,6 +43,10 @@ case("RC002", [ask(1), ask(2), ask(1)], [ask(1), ask(2), ask(3)], frames=[3], fi
 # packets that take several paths: the first ones of the capture are in another order
 OVERTAKEN = [ask(4), ask(2), ask(5), ask(3), ask(1)]
 case("RC002", ethernet_pcap(OVERTAKEN), ethernet_pcap(OVERTAKEN, step_ns=1000), frames=[2], file=None)  # type: ignore[arg-type]
+# a repetition far behind the first packet, where PSNs seem to be below it
+FAR_ON = [ask(number * 60_000 & 0xFFFFFF) for number in range(1, 150)]
+AGAIN, ON = (ethernet_pcap([*FAR_ON, one], step_ns=10_000) for one in (FAR_ON[-2], ask(150 * 60_000 & 0xFFFFFF)))
+case("RC002", AGAIN, ON, frames=[150], file=None)  # type: ignore[arg-type]
 case("RC003", [ask(0xFFFFFF), ask(0), ask(1), ask(2)], [ask(0xFFFFFD), ask(0xFFFFFE)], file=ethernet_pcap)
 case("RC003", [ask(0xFFFFFE), ask(0xFFFFFF), ask(0)], [ask(0), ask(1)], frames=[2], file=ethernet_pcap)
 case("RC007", [ask(1), answer(1, 0, syndrome=0x2E)], [ask(1), answer(1, 1, syndrome=0x0E)], frames=[2], file=ethernet_pcap)
@@ -61,6 +65,10 @@ case("RC010", [answer(5, 3), answer(6, 100)], [answer(5, 3), answer(105, 100)], 
 ASK_3000 = ask(1, READ, b"", RETH={"r_key": 7, "dmalen": 3000})
 READ_PARTS = [answer(1, 1, READ_FIRST, bytes(1024)), answer(2, 0, READ_MIDDLE, bytes(1024))]
 case("RC012", [ASK_3000, *READ_PARTS, *IDLE], [ASK_3000, *READ_PARTS, answer(3, 1, READ_LAST, bytes(952)), ANEW, *IDLE], file=SLOW)
+# nor are the packets behind a long READ, whose PSNs are as far away
+BIG_READ = [ask(1, READ, b"", RETH={"r_key": 7, "dmalen": 100_000 * 1024}), *READ_PARTS, ask(100_001)]
+case("RC001", [*BIG_READ, ask(100_003), *IDLE], [*BIG_READ, ask(100_002), ask(100_003), *IDLE], frames=[5],
+     also=["RC012"], twin_also=["RC012"], file=SLOW)  # fmt: skip
 MISSED = [ask(1), answer(1, 1), ask(3), answer(2, 1, syndrome=0x60)]
 case("RC011", [*MISSED, *IDLE], [*MISSED, ask(2), *IDLE], frames=[3], also=["RC004"], twin_also=["RC004"], file=SLOW)
 # the end of the capture
