@@ -14,7 +14,7 @@ from tests.conftest import REPO
 
 WALKED = {
     "wire": "declarations: tests/wire/test_structs.py, test_roundtrip_spec.py and test_fields_csv.py walk all of them",
-    "subnet/files": "formats: tests/subnet/test_reading.py reads a sample of each kind, test_knowledge.py the files of real tools",
+    "subnet/files": "formats: tests/subnet/files/test_kinds_of_files.py reads a sample of each, test_knowledge.py the files of real tools",
     "rules": "rules: tests/rules/test_rules.py asks each for its documentation, its proof and a silent twin",
 }
 """Folders whose modules are all of one kind, which a few tests cover together."""

@@ -108,7 +108,7 @@ def test_commands_print_past_no_bar() -> None:
     printing = re.compile(r"click\.s?echo\(|\bprint\(|sys\.std(?:out|err)\.write\(")
     found = {(path.name, line.strip()) for path in (REPO / "ibdissect/cli").glob("*.py") for line in path.read_text().splitlines()
              if printing.search(line)}  # fmt: skip
-    assert {name for name, _ in found} <= {"console.py", "__init__.py", "frames.py", "browser.py"}, found
+    assert {name for name, _ in found} <= {"console.py", "__init__.py", "show_formats.py", "browser.py"}, found
 
 
 def test_a_bar_is_taken_away_and_drawn_again(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

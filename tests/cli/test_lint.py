@@ -363,8 +363,8 @@ def test_roce_on_another_port(tmp_path: Path) -> None:
 
 
 def test_a_check_does_not_load_what_it_does_not_need(repo: Path, tmp_path: Path) -> None:
-    """np.isin and np.unique load numpy.ma for many numbers, a twentieth of the start: `table.rows` has the same without it. pathlib, with
-    what it imports, is a hundredth; only configuration files need it."""
+    """np.isin and np.unique load numpy.ma for many numbers, a twentieth of the start: `decode.equal_rows` has the same without it. pathlib,
+    with what it imports, is a hundredth; only configuration files need it."""
     names = [str(repo / f"captures/{name}.pcap") for name in ("opensm-first-sweep", "pkey-lab", "rxe-rping")]
     odd = [craft.roce2(bth={"psn": psn, "p_key": 0x8001, "destqp": psn}) for psn in range(2, 60)]  # many findings in one window
     (tmp_path / "odd.pcap").write_bytes(craft.ethernet_pcap(odd))

@@ -107,7 +107,7 @@ def test_who_computes_its_icrcs_wrongly() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("capture", "module"),
-    [(ethernet_pcap([bytes(60)]), "engine.lanes"), (erf_pcap([smp(1, 0x11)]), "diagnosis.judge")],
+    [(ethernet_pcap([bytes(60)]), "engine.lanes"), (erf_pcap([smp(1, 0x11)]), "diagnosis.verdicts")],
     ids=["without transport headers", "a sweep has no connections to judge"],
 )
 def test_what_is_not_needed_is_not_loaded(capture: bytes, module: str) -> None:

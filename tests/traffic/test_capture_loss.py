@@ -242,7 +242,10 @@ def test_frames_of_a_long_recording_have_a_time(often: int, window: int, monkeyp
     assert not any(one.count for one in loss.dropped)
 
 
-@pytest.mark.parametrize(("second", "between"), [(3990, True), pytest.param(100, False, marks=pytest.mark.slow)])
+LOSSES = ((100, False), (3000, True))
+
+
+@pytest.mark.parametrize(("second", "between"), [(3990, True), *(pytest.param(*one, marks=pytest.mark.slow) for one in LOSSES)])
 def test_a_loss_between_two_frames_of_a_long_recording(second: int, between: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second of a frame is known to 64 then: what was lost just before the later one counts, too."""
     monkeypatch.setattr("ibdissect.traffic.capture_loss.MAX_SECONDS", 64)
