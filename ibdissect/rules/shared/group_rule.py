@@ -17,7 +17,7 @@ from ibdissect.decode.bit_fields import extract, value_at
 from ibdissect.decode.conditions import occurrences_where
 from ibdissect.decode.equal_rows import by_value, mix
 from ibdissect.decode.history import SECOND_NS
-from ibdissect.decode.identity import Frame, LidId, NodeId
+from ibdissect.decode.identity import Frame, GroupSenderId, LidId, NodeId
 from ibdissect.decode.native_packets import Native
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, Context, Hit, Seen, fault, on_event
@@ -66,16 +66,18 @@ def _datagrams(table: ChunkTable, native: Native) -> Iterator[tuple[bytes, int, 
         yield gid, int(native.dlid[index[i]]), int(native.p_key[index[i]]), int(q_key[i]), rows[mine]
 
 
-def _by_sender(table: ChunkTable, rows: Int) -> Iterator[tuple[bytes, Int]]:
-    """Datagrams with a GRH by who sends them: source GID and queue pair."""
-    data, loc = table.chunk.data, table.located
-    sender = np.zeros((len(rows), 24), np.uint8)
-    sender[:, :16] = gather(data, loc.at("grh")[rows] + GRH.sgid.bit // 8, 16)
-    sender[:, 16:20] = gather(data, loc.at("bth")[rows] + BTH.size + DETH.srcqp.bit // 8 - 1, 4)
+def _by_sender(table: ChunkTable, rows: Int) -> Iterator[tuple[GroupSenderId, Int]]:
+    """Datagrams with a GRH by who sends them: group, source GID and queue pair."""
+    data, grh = table.chunk.data, table.located.at("grh")[rows]
+    sender = np.zeros((len(rows), 40), np.uint8)
+    sender[:, :GID_SIZE] = gather(data, grh + GRH.dgid.bit // 8, GID_SIZE)
+    sender[:, GID_SIZE : 2 * GID_SIZE] = gather(data, grh + GRH.sgid.bit // 8, GID_SIZE)
+    sender[:, 2 * GID_SIZE :].view(np.uint64)[:, 0] = value_at(data, table.located.at("bth")[rows] + BTH.size, DETH.srcqp)
     for _, mine in by_value(mix([*sender.view(np.uint64).T])) if len(rows) else ():
-        yield sender[mine[0]].tobytes(), rows[mine]
+        yield GroupSenderId(sender[mine[0]].tobytes()), rows[mine]
 
 
+GID_SIZE = 16
 REGISTERS_NS = 60 * SECOND_NS
 """Within this time a port joins its groups again, after a manager asked it to."""
 MAX_OUTDATED = 1024
@@ -153,8 +155,8 @@ class GroupRule(LearntFactRule, RefutableRule):
     )
 
     def __init__(self) -> None:
-        self.outdated = KeptDict[tuple[bytes, bytes], list[Frame]](MAX_OUTDATED, "senders with an outdated record of a group")
-        """By MGID and sender: the frames of its first and its last wrong packet, and of the first right one behind them, 0 for none."""
+        self.outdated = KeptDict[GroupSenderId, list[Frame]](MAX_OUTDATED, "senders with an outdated record of a group")
+        """By sender: the frames of its first and its last wrong packet, and of the first right one behind them, 0 for none."""
 
     def wrong(self, group: GroupFacts, gid: bytes, dlid: int, p_key: int, q_key: int) -> tuple[Field[Any], Any, dict[str, Any]] | None:
         """The faulty field, its value and further arguments of the message; None if the datagram is in order."""
@@ -163,7 +165,7 @@ class GroupRule(LearntFactRule, RefutableRule):
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         groups, table = event.subnet.groups.by_mgid, event.table
-        sent, right, outdated = table.once(datagrams), list[tuple[bytes, Int]](), dict[tuple[bytes, bytes], list[int]]()
+        sent, right, outdated = table.once(datagrams), list[tuple[bytes, Int]](), dict[GroupSenderId, list[int]]()
         if groups or sent:
             event.once(note_flows)
         for gid, dlid, p_key, q_key, rows in sent if groups else ():
@@ -185,7 +187,7 @@ class GroupRule(LearntFactRule, RefutableRule):
                 field, value, more = found
                 senders = dict(_by_sender(table, mine))
                 for sender, those in senders.items():
-                    outdated.setdefault((gid, sender), []).extend(those[[0, -1]].tolist())
+                    outdated.setdefault(sender, []).extend(those[[0, -1]].tolist())
                 told = {"group": gid_text(gid), "mlid": facts.mlid, "senders": (*islice(senders, KEPT_SENDERS),), **more}
                 yield fault(
                     Seen(table, int(mine[0])), told, field, value,
@@ -193,16 +195,16 @@ class GroupRule(LearntFactRule, RefutableRule):
                 )  # fmt: skip
         self._note_senders(table, outdated, right)
 
-    def _note_senders(self, table: ChunkTable, outdated: dict[tuple[bytes, bytes], list[int]], right: list[tuple[bytes, Int]]) -> None:
+    def _note_senders(self, table: ChunkTable, outdated: dict[GroupSenderId, list[int]], right: list[tuple[bytes, Int]]) -> None:
         """Note who sent wrong packets to a group, the rows by sender, and whose packets behind them are right."""
-        for key, rows in outdated.items():
+        for sender, rows in outdated.items():
             first, last = table.chunk.first + min(rows), table.chunk.first + max(rows)
-            known = self.outdated.get(key, [first])
-            self.outdated.keep(key, [known[0], last, 0], first, int(table.chunk.time_ns[min(rows)]))
-        awaited = {gid for (gid, _), (_, _, found) in self.outdated.items() if not found}
+            known = self.outdated.get(sender, [first])
+            self.outdated.keep(sender, [known[0], last, 0], first, int(table.chunk.time_ns[min(rows)]))
+        awaited = {sender[:GID_SIZE] for sender, (_, _, found) in self.outdated.items() if not found}
         for gid, mine in right if awaited else ():
             for sender, those in _by_sender(table, mine) if gid in awaited else ():
-                shown = self.outdated.get((gid, sender))
+                shown = self.outdated.get(sender)
                 behind = those[those + table.chunk.first > shown[1]] if shown is not None else those[:0]
                 if shown is not None and len(behind) and not (0 < shown[2] <= table.chunk.first + int(behind[0])):
                     shown[2] = table.chunk.first + int(behind[0])
@@ -210,8 +212,8 @@ class GroupRule(LearntFactRule, RefutableRule):
     def _joined_again(self, hit: Hit, loss: CaptureLoss) -> bool:
         """Whether the packets of all its senders were right again, within a minute after the first wrong one; or that is not known."""
 
-        def joined(sender: bytes) -> bool:
-            known = self.outdated.get((hit.key[0], sender))
+        def joined(sender: GroupSenderId) -> bool:
+            known = self.outdated.get(sender)
             if known is None:
                 return self.outdated.dropped.count > 0
             first, _, right = known
