@@ -149,7 +149,8 @@ def test_all_bounds_together_stay_within_the_budget() -> None:
     for _ in fed(linter, crowd(8, at_once=2)):
         pass
     found = shares(linter) | OTHERS
-    assert len(found) > 70 and {"Transactions.open", "Connections.setups.by_id", "waiting.hits"} < set(found)
+    assert len(found) > 70 and {"Transactions.open", "Connections.setups.by_id"} < set(found)
+    assert any(name.endswith(".hits") for name in found), "hits that wait"
     total = sum(found.values())
     largest = sorted(((int(size) >> 20, name) for name, size in found.items()), reverse=True)[:12]
     assert BUDGET / 2 < total < BUDGET, (int(total) >> 20, largest)

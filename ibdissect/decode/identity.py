@@ -141,7 +141,7 @@ MessageId = NewType("MessageId", int)
 """A message: the number of its stream and its place there, in connection management its first frame, below 0."""
 GroupSenderId = NewType("GroupSenderId", bytes)
 """What a queue pair sends to a group: the addresses, keys and queue pair in its packets, and their network, while the capture lasts
-(`transport.multicast`); of rules about groups: both GIDs and the queue pair."""
+(`transport.multicast`); of rules about groups: GIDs, queue pair and network."""
 FlowNumber = NewType("FlowNumber", int)
 """What one source sends to a queue pair, among the flows of compared captures (`points.flows`), as long as they are compared."""
 EndNumber = NewType("EndNumber", int)

@@ -14,6 +14,7 @@ from ibdissect.bounded import KeptDict
 from ibdissect.capture.gather import gather
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.bit_fields import extract, value_at
+from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.conditions import occurrences_where
 from ibdissect.decode.equal_rows import by_value, mix
 from ibdissect.decode.history import SECOND_NS
@@ -67,12 +68,13 @@ def _datagrams(table: ChunkTable, native: Native) -> Iterator[tuple[bytes, int, 
 
 
 def _by_sender(table: ChunkTable, rows: Int) -> Iterator[tuple[GroupSenderId, Int]]:
-    """Datagrams with a GRH by who sends them: group, source GID and queue pair."""
+    """Datagrams with a GRH by who sends them: group, source GID, queue pair and network."""
     data, grh = table.chunk.data, table.located.at("grh")[rows]
     sender = np.zeros((len(rows), 40), np.uint8)
     sender[:, :GID_SIZE] = gather(data, grh + GRH.dgid.bit // 8, GID_SIZE)
     sender[:, GID_SIZE : 2 * GID_SIZE] = gather(data, grh + GRH.sgid.bit // 8, GID_SIZE)
-    sender[:, 2 * GID_SIZE :].view(np.uint64)[:, 0] = value_at(data, table.located.at("bth")[rows] + BTH.size, DETH.srcqp)
+    qp = value_at(data, table.located.at("bth")[rows] + BTH.size, DETH.srcqp)
+    sender[:, 2 * GID_SIZE :].view(np.uint64)[:, 0] = qp if table.networks is None else qp | table.networks[rows].astype(np.int64) << 32
     for _, mine in by_value(mix([*sender.view(np.uint64).T])) if len(rows) else ():
         yield GroupSenderId(sender[mine[0]].tobytes()), rows[mine]
 
@@ -222,12 +224,13 @@ class GroupRule(LearntFactRule, RefutableRule):
         senders = hit.arguments.get("senders", ())
         return len(senders) > 0 and all(map(joined, senders))
 
-    def _told_later(self, hit: Hit, group: MulticastGroup | None, loss: CaptureLoss) -> bool:
+    def _told_later(self, hit: Hit, group: MulticastGroup | None, context: Context) -> bool:
         """Whether a record of the group that the packet fits comes within a minute: its sender had it before the others."""
+        loss, scopes = context.get(CaptureLoss), context.get(Scopes)
         later = [(facts, frame) for facts, frame in group.facts.values() if frame > hit.frame] if group is not None else []
         return any(
             facts is not None and facts.mlid and self.wrong(facts, *hit.key) is None
-            and loss.nanoseconds_between(hit.frame, frame) <= REGISTERS_NS for facts, frame in later
+            and loss.nanoseconds_between(hit.frame, frame) <= REGISTERS_NS and scopes.together((hit.frame, frame)) for facts, frame in later
         )  # fmt: skip
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
@@ -239,7 +242,7 @@ class GroupRule(LearntFactRule, RefutableRule):
         known = context.get(Administrators)
         loss = context.get(CaptureLoss)
         age = loss.nanoseconds_between(told_in, hit.frame)
-        if self._joined_again(hit, loss) or self._told_later(hit, group, loss):
+        if self._joined_again(hit, loss) or self._told_later(hit, group, context):
             return INFO
         if group is not None and age > AGES_NS and not any(state & FULL_MEMBER for state, _ in group.members.values()):
             return INFO  # it may have ended since, and been made anew
