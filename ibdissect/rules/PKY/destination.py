@@ -64,8 +64,7 @@ class RefusingTable(LearntFactRule, RefutableRule):
         ends = [hit.arguments[name] for name in ("slid", "dlid", "p_key")] if hit.evidence is LEARNT else []
         works = len(ends) > 0 and context.get(Outdated).talk(*ends, full=self.verdict is Verdict.LIMITED)
         moved = port is not None and (context.get(LidWrites).changed_unseen(port, hit.frame) or subnet.contested(port, hit.frame))
-        moved |= port is not None and _elsewhere(port, hit.frame, context)
-        if changed or works or moved:
+        if changed or works or moved or (port is not None and _elsewhere(port, hit.frame, context)):
             return INFO
         return super().severity_at_end(hit, context)
 

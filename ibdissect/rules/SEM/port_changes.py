@@ -194,7 +194,7 @@ class CounterWritten(AttributeRule):
         readers = [*zip(smps.key[came].tolist(), _askers(smps, came, LRH.dlid).tolist(), strict=True)]
         fresh = set(readers).difference(self.readers)
         for i, reader in zip(came.tolist(), readers, strict=True) if fresh else ():
-            if reader in fresh and reader not in self.readers:
+            if reader not in self.readers:
                 self.readers.keep(reader, None, int(smps.frames[i]), int(times[smps.rows[i]]))
         return super().suspicious(smps)
 

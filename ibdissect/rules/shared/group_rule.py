@@ -13,6 +13,7 @@ import numpy as np
 from ibdissect.bounded import KeptDict
 from ibdissect.capture.gather import gather
 from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode.addresses import GID_SIZE, OF_GRH
 from ibdissect.decode.bit_fields import extract, value_at
 from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.conditions import occurrences_where
@@ -56,9 +57,9 @@ def _datagrams(table: ChunkTable, native: Native) -> Iterator[tuple[bytes, int, 
     index, rows, deth = index[fits], rows[fits], deth[fits]
     grh = table.located.start.get("grh")
     at: Int = grh[rows] if grh is not None else np.full(len(rows), -1, np.int64)
-    gids = np.zeros((len(rows), 16), np.uint8)
+    gids = np.zeros((len(rows), GID_SIZE), np.uint8)
     with_grh = np.flatnonzero(at >= 0)
-    gids[with_grh] = gather(data, at[with_grh] + GRH.dgid.bit // 8, 16)
+    gids[with_grh] = gather(data, at[with_grh] + GRH.dgid.bit // 8, GID_SIZE)
     q_key = value_at(data, deth, DETH.q_key)
     way = native.dlid[index] << 48 | native.p_key[index] << 32 | q_key
     for _, mine in by_value(mix([*gids.view(np.uint64).T, way])):
@@ -68,18 +69,16 @@ def _datagrams(table: ChunkTable, native: Native) -> Iterator[tuple[bytes, int, 
 
 
 def _by_sender(table: ChunkTable, rows: Int) -> Iterator[tuple[GroupSenderId, Int]]:
-    """Datagrams with a GRH by who sends them: group, source GID, queue pair and network."""
-    data, grh = table.chunk.data, table.located.at("grh")[rows]
+    """Datagrams with a GRH by who sends them: source GID, group, queue pair and network."""
+    data, loc = table.chunk.data, table.located
     sender = np.zeros((len(rows), 40), np.uint8)
-    sender[:, :GID_SIZE] = gather(data, grh + GRH.dgid.bit // 8, GID_SIZE)
-    sender[:, GID_SIZE : 2 * GID_SIZE] = gather(data, grh + GRH.sgid.bit // 8, GID_SIZE)
-    qp = value_at(data, table.located.at("bth")[rows] + BTH.size, DETH.srcqp)
+    sender[:, : 2 * GID_SIZE] = gather(data, loc.at("grh")[rows] + OF_GRH.source, 2 * GID_SIZE)
+    qp = value_at(data, loc.at("bth")[rows] + BTH.size, DETH.srcqp)
     sender[:, 2 * GID_SIZE :].view(np.uint64)[:, 0] = qp if table.networks is None else qp | table.networks[rows].astype(np.int64) << 32
     for _, mine in by_value(mix([*sender.view(np.uint64).T])) if len(rows) else ():
         yield GroupSenderId(sender[mine[0]].tobytes()), rows[mine]
 
 
-GID_SIZE = 16
 REGISTERS_NS = 60 * SECOND_NS
 """Within this time a port joins its groups again, after a manager asked it to."""
 MAX_OUTDATED = 1024
@@ -203,7 +202,7 @@ class GroupRule(LearntFactRule, RefutableRule):
             first, last = table.chunk.first + min(rows), table.chunk.first + max(rows)
             known = self.outdated.get(sender, [first])
             self.outdated.keep(sender, [known[0], last, 0], first, int(table.chunk.time_ns[min(rows)]))
-        awaited = {sender[:GID_SIZE] for sender, (_, _, found) in self.outdated.items() if not found}
+        awaited = {sender[GID_SIZE : 2 * GID_SIZE] for sender, (_, _, found) in self.outdated.items() if not found}
         for gid, mine in right if awaited else ():
             for sender, those in _by_sender(table, mine) if gid in awaited else ():
                 shown = self.outdated.get(sender)
