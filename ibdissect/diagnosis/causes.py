@@ -179,7 +179,7 @@ def lost_by_size(raws: list[Raw], capture: CaptureContext) -> tuple[set[Path], d
     large: Counter[Path] = Counter()
     small: dict[Path, list[tuple[int, int]]] = {}
     for raw in raws:
-        for half in filter(None, (raw.half(0), raw.half(1))):
+        for half in raw.halves:
             if half.tries > 1 and given_up(raw, half, capture):
                 first = half.open.first()
                 if first is not None and first[2] > half.path.largest >= 0:

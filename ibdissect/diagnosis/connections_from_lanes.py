@@ -33,6 +33,11 @@ class Raw(Record):
         return asks.requests if asks is not None and asks.requests is not None else back.answers if back is not None else None
 
     @property
+    def halves(self) -> list[Any]:
+        """The directions in which the ends ask, those that there are."""
+        return [half for half in (self.half(0), self.half(1)) if half is not None]
+
+    @property
     def crowd(self) -> int:
         """Where one way alone is known: how many lanes may be the other way, and nobody can tell which; 0: there is none."""
         return max((int(lane.crowd) for lane in self.lanes if lane is not None and lane.peer is None), default=0)

@@ -43,7 +43,7 @@ def reordered(half: Any) -> bool:
 def episodes_of(raw: Raw) -> tuple[Episode, ...]:
     """The episodes of both directions in order of time."""
     found: list[Episode] = []
-    halves = [half for side in (0, 1) if (half := raw.half(side)) is not None]
+    halves = raw.halves
     for half in halves:
         late, quiet = reordered(half), half.idle_times()
         found += map(Episode, repeat(PAUSE), quiet[::2], quiet[1::2])
@@ -56,7 +56,7 @@ def episodes_of(raw: Raw) -> tuple[Episode, ...]:
 
 def counts_of(raw: Raw) -> Counts:
     """What both directions show together."""
-    halves = [half for side in (0, 1) if (half := raw.half(side)) is not None]
+    halves = raw.halves
     return Counts(
         sum(half.messages for half in halves), sum(half.payload for half in halves), sum(half.again for half in halves),
         sum(half.naks for half in halves), sum(half.rnr_naks for half in halves),

@@ -52,7 +52,7 @@ class Verdicts:
         self.capture.large_only, self.capture.small_lost = lost_by_size(raws, self.capture)
         self.capture.asked, self.capture.nearby = AskedHosts(raws), Nearby(raws)
         self.capture.access = accesses.of
-        halves = [half for raw in raws for half in (raw.half(0), raw.half(1)) if half is not None]
+        halves = [half for raw in raws for half in raw.halves]
         self.capture.one_of_paths = any(half.answers > SURELY and not half.requests for half in halves)
         self.raws, self.when, self.notes = raws, when, notes_of(lanes, raws)
         self.times = [times_of(raw.main) for raw in raws]
@@ -191,7 +191,7 @@ def notes_of(lanes: Any, raws: list[Raw]) -> list[str]:
         found.append(f"more queue pairs than are followed: {lanes.dropped} packets of further ones were not read")
     if lanes.hosts_dropped:
         found.append("more hosts than are remembered: packets of further ones were not read")
-    halves = {id(half): half for raw in raws for side in (0, 1) if (half := raw.half(side)) is not None}.values()
+    halves = {id(half): half for raw in raws for half in raw.halves}.values()
     if any(half.dropped for half in halves):
         found.append("more episodes than are kept: counts and times hold all of them, the lists do not")
     many = sum(half.forgotten > 0 for half in halves)

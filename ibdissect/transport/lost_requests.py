@@ -76,9 +76,11 @@ def open_reads(streams: Streams) -> Iterator[tuple[Stream, int]]:
         if peer is None:
             continue
         end = _read_end(one, peer)
-        skipped = any(distance(gap.start, one.read_psn) >= 0 and not gap.passed for gap in peer.gaps or ())
-        went_on = distance(one.cursor, max(end, peer.high) + 1) > 0  # a requester that goes on has all of it
-        if distance(end, peer.high) <= 0 and (went_on or not skipped):
+        if distance(end, peer.high) <= 0 and (
+            not peer.gaps
+            or distance(one.cursor, max(end, peer.high) + 1) > 0  # a requester that goes on has all of it
+            or not any(distance(gap.start, one.read_psn) >= 0 and not gap.passed for gap in peer.gaps)
+        ):
             continue
         if not _answers_reads(one, peer, end):
             continue
