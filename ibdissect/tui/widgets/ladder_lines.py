@@ -74,12 +74,14 @@ class LadderColumns:
             cells[place] = "│"
         a, b = self.at.get(source), self.at.get(destination)
         if a is None or b is None or a == b:  # a broadcast, or an end without a line of its own
-            place = (a if a is not None else b if b is not None else 0) + 2
-            room = max(self.width - place, 8)
+            end_at = a if a is not None else b if b is not None else 0
+            left, right = end_at - 1, self.width - end_at - 2
+            room = max(left, right)
             text = f"{source} → {destination} " if a is None or b is None else ""
             text = cut(text, max(room // 2, room - len(shorter(label, room // 2)) - 1)) if len(text) + len(label) > room else text
             text += shorter(label, room - len(text))
-            cells[place : place + len(text)] = text
+            start = end_at + 2 if right >= left else end_at - 1 - len(text)
+            cells[start : start + len(text)] = text
             return "".join(cells)
         low, high = min(a, b), max(a, b)
         cells[low + 1 : high] = line * (high - low - 1)

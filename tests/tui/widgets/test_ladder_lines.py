@@ -23,7 +23,7 @@ def ack(psn: int) -> bytes:
 
 @pytest.fixture
 def some(tmp_path: Path) -> Ladder:
-    """A request, its answer, the request again, one behind two that are missing, and a packet of a host to itself, 17 ms later."""
+    """A request, its answer, the request again, one behind two that are missing, and a packet of the last host to itself, 17 ms later."""
     alone = craft.rc(0x04, bytes(4), slid=3, dlid=3, bth={"psn": 1, "destqp": 9})
     times = [START + time for time in (0, 5000, 9000, 9999, 9999 + 17 * MS)]
     return ladder([send(1), ack(1), send(1), send(4), alone], tmp_path, times=times)
@@ -38,7 +38,7 @@ def test_lines_of_a_narrow_screen(some: Ladder) -> None:
         "       3    0.000009          │════════▶│ SEND Only PSN 1",
         "                              │╌╌╌╌╌╌╌╌✕│ ✕ 2 packets bef…",
         "       4    0.000010          │────────▶│ SEND Only PSN 4",
-        "       5    0.017010          │         │          │ S… PSN 1",
+        "       5    0.017010         SEND Only PSN 1 len 4 │",
     ]
 
 
@@ -54,9 +54,9 @@ def test_lines(some: Ladder, width: int, inside: list[str], beside: list[str]) -
     lanes = LadderColumns(some, width)
     lines = [line for step in some.steps for line in lanes.rows(step)]
     a, b, c = (MARGIN + at for at in lanes.at.values())
-    assert [line[a] for line in lines] == ["│"] * 6 and all(line[b] == "│" for line in lines) and lines[5][c:].startswith("│ S")
+    assert all(line[a] == line[b] == "│" for line in lines[:5]) and lines[5].endswith("PSN 1 len 4 │") and len(lines[5]) == c + 1
     assert [line[a + 1] for line in lines[:5]] == ["─", "◀", "═", "╌", "─"] and [lines[i][b - 1] for i in (0, 2, 3, 4)] == list("▶▶✕▶")
-    assert all(len(line) <= width for line in lines[:5]) and lanes.head().split()[2:] == ["LID", "1", "LID", "2", "LID", "3"]
+    assert all(len(line) <= width for line in lines) and lanes.head().split()[2:] == ["LID", "1", "LID", "2", "LID", "3"]
     text = "\n".join(line.rstrip(" │") for line in lines) + "\n"
     assert all(part in "\n".join(lines) for part in inside) and all(part in text for part in beside)
 
