@@ -51,16 +51,20 @@ def test_a_program_waits_for_each_answer(pause_ms: int, how: str) -> None:
     assert [str(one.severity) for one in lint(capture) if one.code == "TXN018"] == [how]
 
 
+@pytest.mark.parametrize("more", [1, 4])
 @pytest.mark.parametrize("select", range(1, 5))
-def test_floods_of_one_window_are_told_apart(select: int) -> None:
+def test_floods_of_one_window_are_told_apart(select: int, more: int) -> None:
     """One is answered, one asks from a queue pair whose answers nobody recognizes, and one has no answer."""
-    good = [frame for n in range(1, 105) for frame in (counters(way, n, port_select=select) for way in (GET, GET_RESP))]
-    asked = [{"transaction_id": 1000 + n} for n in range(104)]
+    good = [frame for n in range(1, 101 + more) for frame in (counters(way, n, port_select=select) for way in (GET, GET_RESP))]
+    asked = [{"transaction_id": 1000 + n} for n in range(100 + more)]
     apart = [gmp(0x04, GET, 0x12, slid=1, dlid=7, src_qp=0x48, header=one) for one in asked]
     bad = [gmp(0x04, GET, 0x12, slid=1, dlid=8, header=one) for one in asked]
     mixed = [frame for four in zip(good[::2], good[1::2], apart, bad, strict=True) for frame in four]
-    found = [(one.frame, one.count, str(one.severity)) for one in lint(erf_pcap(mixed)) if one.code == "TXN018"]
-    assert sorted(found) == [(401, 4, "info"), (403, 4, "info"), (404, 4, "warning")]
+    times = [1_700_000_000 * SECOND_NS + 1000 * place for place in range(len(mixed))]
+    mixed, times = [*mixed, good[0]], [*times, times[-1] + 3 * SECOND_NS]  # the capture goes on: nothing waits for its answer
+    capture = interfaces_pcapng([(0, frame) for frame in mixed], times=times)
+    found = [(one.frame, one.count, str(one.severity)) for one in lint(capture) if one.code == "TXN018"]
+    assert sorted(found) == [(401, more, "info"), (403, more, "info"), (404, more, "warning")]
 
 
 @pytest.mark.parametrize(("answered", "found"), [(1, ["warning"]), (2, [])])
