@@ -40,7 +40,7 @@ class MulticastGroup:
         self.mgid, self.since = mgid, since
         self.facts: History[GroupFacts] = History()
         self.members: dict[bytes, tuple[int, int]] = {}
-        """Port GID -> JoinState and the frame that showed it."""
+        """Port GID -> JoinState and the frame that showed it, of the group as it is now."""
 
 
 class Groups:
@@ -89,8 +89,10 @@ class Groups:
         """Set a port's JoinState (0: it is no longer a member)."""
         if not join_state:
             self.members -= group.members.pop(port_gid, None) is not None
-        elif group.members.get(port_gid, (0, 0))[0] != join_state:
-            new = port_gid not in group.members
+            return
+        known, since = group.members.get(port_gid, (0, 0))
+        if known != join_state or since < group.facts.at(frame)[1]:
+            new = not known
             if not new or (len(group.members) < MAX_MEMBERS and self.members < MAX_ALL_MEMBERS):
                 self.members += new
                 group.members[port_gid] = (join_state, frame)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterator
 from itertools import islice, pairwise
 from operator import itemgetter
@@ -18,7 +19,7 @@ from ibdissect.decode.bit_fields import extract, value_at
 from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.conditions import occurrences_where
 from ibdissect.decode.equal_rows import by_value, mix
-from ibdissect.decode.history import SECOND_NS
+from ibdissect.decode.history import AFTER_ALL, SECOND_NS
 from ibdissect.decode.identity import Frame, GroupSenderId, LidId, NodeId
 from ibdissect.decode.native_packets import Native
 from ibdissect.lint.finding import Severity
@@ -152,12 +153,13 @@ class GroupRule(LearntFactRule, RefutableRule):
         "shows no answer to a join since; and ten seconds after the record, where no full member is known that keeps the group. Packets "
         "that fitted until a second before, as far as the capture shows, may have been under way. An `info`, too, where later packets of "
         "the same senders fit within a minute (eight senders are asked, and 1,024 senders remembered), or a record comes that the packet "
-        "fits: a group that was made anew, as by a manager that starts, is told to one port after the other."
+        "fits: a group that was made anew, as by a manager that starts, is told to one port after the other. And where the capture ends "
+        "within that minute and no record shows that the sender joined the group as it is now."
     )
 
     def __init__(self) -> None:
-        self.outdated = KeptDict[GroupSenderId, list[Frame]](MAX_OUTDATED, "senders with an outdated record of a group")
-        """By sender: the frames of its first and its last wrong packet, and of the first right one behind them, 0 for none."""
+        self.outdated = KeptDict[tuple[GroupSenderId, Frame], list[Frame]](MAX_OUTDATED, "senders with an outdated record of a group")
+        """By sender and the record's frame: its first and its last wrong packet, and the first right one behind them, 0 for none."""
 
     def wrong(self, group: GroupFacts, gid: bytes, dlid: int, p_key: int, q_key: int) -> tuple[Field[Any], Any, dict[str, Any]] | None:
         """The faulty field, its value and further arguments of the message; None if the datagram is in order."""
@@ -166,7 +168,8 @@ class GroupRule(LearntFactRule, RefutableRule):
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         groups, table = event.subnet.groups.by_mgid, event.table
-        sent, right, outdated = table.once(datagrams), list[tuple[bytes, Int]](), dict[GroupSenderId, list[int]]()
+        sent, right = table.once(datagrams), list[tuple[bytes, Int]]()
+        outdated = dict[tuple[GroupSenderId, Frame], list[int]]()
         if groups or sent:
             event.once(note_flows)
         for gid, dlid, p_key, q_key, rows in sent if groups else ():
@@ -188,7 +191,7 @@ class GroupRule(LearntFactRule, RefutableRule):
                 field, value, more = found
                 senders = dict(_by_sender(table, mine))
                 for sender, those in senders.items():
-                    outdated.setdefault(sender, []).extend(those[[0, -1]].tolist())
+                    outdated.setdefault((sender, Frame(since)), []).extend(those[[0, -1]].tolist())
                 told = {"group": gid_text(gid), "mlid": facts.mlid, "senders": (*islice(senders, KEPT_SENDERS),), **more}
                 yield fault(
                     Seen(table, int(mine[0])), told, field, value,
@@ -196,32 +199,42 @@ class GroupRule(LearntFactRule, RefutableRule):
                 )  # fmt: skip
         self._note_senders(table, outdated, right)
 
-    def _note_senders(self, table: ChunkTable, outdated: dict[GroupSenderId, list[int]], right: list[tuple[bytes, Int]]) -> None:
-        """Note who sent wrong packets to a group, the rows by sender, and whose packets behind them are right."""
-        for sender, rows in outdated.items():
+    def _note_senders(
+        self, table: ChunkTable, outdated: dict[tuple[GroupSenderId, Frame], list[int]], right: list[tuple[bytes, Int]]
+    ) -> None:
+        """Note who sent wrong packets to a group, the rows by sender and record, and whose packets behind them are right."""
+        for key, rows in outdated.items():
             first, last = table.chunk.first + min(rows), table.chunk.first + max(rows)
-            known = self.outdated.get(sender, [first])
-            self.outdated.keep(sender, [known[0], last, 0], first, int(table.chunk.time_ns[min(rows)]))
-        awaited = {sender[GID_SIZE : 2 * GID_SIZE] for sender, (_, _, found) in self.outdated.items() if not found}
+            known = self.outdated.get(key, [first])
+            self.outdated.keep(key, [known[0], last, 0], first, int(table.chunk.time_ns[min(rows)]))
+        awaited = defaultdict[GroupSenderId, list[list[Frame]]](list)
+        for (sender, _), shown in self.outdated.items():
+            if not shown[2]:
+                awaited[sender].append(shown)
+        groups = {sender[GID_SIZE : 2 * GID_SIZE] for sender in awaited}
         for gid, mine in right if awaited else ():
-            for sender, those in _by_sender(table, mine) if gid in awaited else ():
-                shown = self.outdated.get(sender)
-                behind = those[those + table.chunk.first > shown[1]] if shown is not None else those[:0]
-                if shown is not None and len(behind) and not (0 < shown[2] <= table.chunk.first + int(behind[0])):
-                    shown[2] = table.chunk.first + int(behind[0])
+            for sender, those in _by_sender(table, mine) if gid in groups else ():
+                for shown in awaited.get(sender, ()):
+                    behind = those[those + table.chunk.first > shown[1]]
+                    if len(behind) and not (0 < shown[2] <= table.chunk.first + int(behind[0])):
+                        shown[2] = table.chunk.first + int(behind[0])
 
-    def _joined_again(self, hit: Hit, loss: CaptureLoss) -> bool:
-        """Whether the packets of all its senders were right again, within a minute after the first wrong one; or that is not known."""
+    def _joins_again(self, hit: Hit, since: int, group: MulticastGroup | None, loss: CaptureLoss) -> bool:
+        """Whether the packets of all its senders were right again within a minute after the first wrong one, or the capture ends within
+        that minute and does not show that the sender joined the group as it is now; or that is not known.
+        """
 
-        def joined(sender: GroupSenderId) -> bool:
-            known = self.outdated.get(sender)
+        def joins(sender: GroupSenderId) -> bool:
+            known = self.outdated.get((sender, Frame(since)))
             if known is None:
                 return self.outdated.dropped.count > 0
-            first, _, right = known
-            return right > 0 and loss.nanoseconds_between(first, right) <= REGISTERS_NS
+            first, last, right = known
+            told = group.members.get(sender[:GID_SIZE], (0, 0))[1] if group is not None else 0
+            knows = since == told or (since < told < last and loss.nanoseconds_between(told, last) > SECOND_NS)
+            return (right > 0 or not knows) and loss.nanoseconds_between(first, right or AFTER_ALL) <= REGISTERS_NS
 
         senders = hit.arguments.get("senders", ())
-        return len(senders) > 0 and all(map(joined, senders))
+        return len(senders) > 0 and all(map(joins, senders))
 
     def _told_later(self, hit: Hit, group: MulticastGroup | None, context: Context) -> bool:
         """Whether a record of the group that the packet fits comes within a minute: its sender had it before the others."""
@@ -241,7 +254,7 @@ class GroupRule(LearntFactRule, RefutableRule):
         known = context.get(Administrators)
         loss = context.get(CaptureLoss)
         age = loss.nanoseconds_between(told_in, hit.frame)
-        if self._joined_again(hit, loss) or self._told_later(hit, group, context):
+        if self._joins_again(hit, told_in, group, loss) or self._told_later(hit, group, context):
             return INFO
         if group is not None and age > AGES_NS and not any(state & FULL_MEMBER for state, _ in group.members.values()):
             return INFO  # it may have ended since, and been made anew

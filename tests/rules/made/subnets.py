@@ -49,10 +49,10 @@ GROUP: dict[str, Any] = {"mgid": MGID, "mlid": 0xC001, "q_key": 0xB1B, "p_key": 
          "mtu_selector": 2, "rate_selector": 2, "packet_life_time_selector": 2, "packet_life_time": 18}  # fmt: skip
 
 
-def member(*, by: int = 1, **values: Any) -> bytes:
-    """The SA's answer, from its LID, that a port is a member of the group."""
-    port = b"\xfe\x80" + bytes(13) + b"\x05"
-    return gmp(3, 0x81, MEMBER_RECORD, build(MCMemberRecord, **{**GROUP, "port_gid": port, **values}), at=56, slid=by, dlid=5,
+def member(*, by: int = 1, port: int = 1, **values: Any) -> bytes:
+    """The SA's answer, from its LID, that a port is a member of the group: the one that sends below, or another one."""
+    port_gid = b"\xfe\x80" + bytes(13) + bytes([port])
+    return gmp(3, 0x81, MEMBER_RECORD, build(MCMemberRecord, **{**GROUP, "port_gid": port_gid, **values}), at=56, slid=by, dlid=5,
                bth={"p_key": 0xFFFF})  # fmt: skip
 
 
