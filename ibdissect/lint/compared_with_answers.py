@@ -19,8 +19,9 @@ from ibdissect.decode.operand_values import NumberSeries, Series
 from ibdissect.decode.repeated_smps import SMALL, together
 from ibdissect.errors import SpecError
 from ibdissect.subnet.attribute_smps import AttributeSmp, AttributeSmps
+from ibdissect.subnet.earlier_answers import AttributeHistory
 from ibdissect.subnet.shown_before import SHOWN, is_own, may_be_asked, shown, shown_content
-from ibdissect.wire.expr import Expr
+from ibdissect.wire.expr import And, Expr
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.spec import Field, Struct
@@ -69,10 +70,12 @@ class AnswersEvaluator(Evaluator):
 
 def suspects(smps: AttributeSmps, condition: Expr) -> Bool:
     """SMPs for which a condition holds, bool[n]: of many, only those are judged that say something new (`decode.repeated_smps`)."""
-    if len(smps.content) < SMALL:
+    history = smps.history
+    if history is None or len(smps.content) < SMALL:
         return AnswersEvaluator(smps).mask(condition)
-    asked = frozenset(field.owner for field in _asked(condition) if not is_own(field.owner, smps.attributes))
-    content, left, some = smps.cached(("suspects", asked), lambda: _left(smps, asked))
+    if isinstance(condition, And) and not _asked(condition.parts[0]) and not AnswersEvaluator(smps).mask(condition.parts[0]).any():
+        return np.zeros(len(smps), np.bool_)  # as where nobody writes: what others showed is not looked up
+    content, left, some = smps.cached(suspects, lambda: _left(smps, history))
     if some is None:
         found = AnswersEvaluator(smps).mask(condition)
     else:
@@ -84,15 +87,12 @@ def suspects(smps: AttributeSmps, condition: Expr) -> Bool:
     return found
 
 
-def _left(smps: AttributeSmps, asked: frozenset[type[Struct]]) -> tuple[Int, Int, AttributeSmps | None]:
+def _left(smps: AttributeSmps, history: AttributeHistory) -> tuple[Int, Int, AttributeSmps | None]:
     """What SMPs say together with what their nodes and ports showed, which are left to judge, and these; None if most are."""
-    content = smps.content
-    if asked:
-        shown_too = [shown_content(smps, struct) if struct in asked else np.zeros(len(smps), np.int64) for struct in SHOWN]
-        unsure = np.logical_or.reduce([content == 0, *(one == AFTER_ALL for one in shown_too)])
-        which = np.full(len(smps), sum(1 << place for place, struct in enumerate(SHOWN) if struct in asked))
-        content = together(content, which, *shown_too)
-        content[unsure] = 0
+    shown_too = [shown_content(smps, struct) for struct in SHOWN if struct in history.asked]
+    unsure = np.logical_or.reduce([smps.content == 0, *(one == AFTER_ALL for one in shown_too)])
+    content = together(smps.content, np.full(len(smps), history.number), *shown_too)
+    content[unsure] = 0
     new = np.zeros(len(smps), np.uint8)
     smps.event.subnet.judged.left(content, new)
     left = np.flatnonzero(new)
@@ -103,6 +103,11 @@ def _left(smps: AttributeSmps, asked: frozenset[type[Struct]]) -> tuple[Int, Int
 def _asked(condition: Expr) -> tuple[Field[Any], ...]:
     """The fields of `previous` in a condition, but for the kind of the node."""
     return tuple(word.field for word in words_of(condition) if isinstance(word, Previous) and word.field is not NodeInfo.node_type)
+
+
+def asked_of_others(condition: Expr, attributes: Sequence[int]) -> frozenset[type[Struct]]:
+    """The structures of `previous` in a condition, but for that which SMPs of these attributes carry themselves."""
+    return frozenset(field.owner for field in _asked(condition) if not is_own(field.owner, attributes))
 
 
 def value_in(smp: AttributeSmp, operand: Any) -> int:

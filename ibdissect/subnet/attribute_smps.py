@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ from .events import ChunkFollowed
 from .kinds_of_ports import is_lid, kinds_by_then, kinds_of_ports
 from .nodes import NOBODY, SWITCH, Node, Port, SwitchFacts
 from .smp_columns import DATA_AT, PlacedSmps
+
+if TYPE_CHECKING:
+    from .earlier_answers import AttributeHistory
 
 V = TypeVar("V")
 
@@ -43,6 +46,8 @@ class AttributeSmps(PlacedSmps, dict=True, kw_only=True):
     content: Int = field(default_factory=lambda: np.empty(0, np.int64))
     """What each holds, and the previous answer, and which kind of node it is, as a number; 0: unknown (`decode.repeated_smps`). Empty if
     nobody may conclude from equal ones."""
+    history: AttributeHistory | None = None
+    """Where `content` comes from."""
     recorded: bool = False
     """Whether these are not the port's own answers, but records of the SA."""
     columns: dict[object, Any] = field(default_factory=dict)

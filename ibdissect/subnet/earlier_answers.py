@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache, reduce
+from itertools import count
 from operator import or_
 from types import new_class
 from typing import Any, ClassVar
@@ -30,6 +31,7 @@ from .nodes import SWITCH
 MAX_KEPT = 131072
 """Ports, switches or managers whose latest answer is remembered, per attribute (10 MB); the oldest are evicted first."""
 NO_KEY = -1
+_NUMBERS = count(1)
 
 
 class _Answers(Columns):
@@ -51,6 +53,13 @@ class AttributeHistory:
     """Its number, or several without history."""
     guid: ClassVar[Field[Any] | None] = None
     """The GUID that is the key of an answer."""
+    asked: ClassVar[frozenset[type[Struct]]] = frozenset()
+    """Other structures that conditions of rules about these SMPs ask for: what node or port showed before."""
+    number: ClassVar[int] = 0
+    """Tells what was judged of these SMPs from what was judged of the same SMPs among others."""
+
+    def __init_subclass__(cls) -> None:
+        cls.number = next(_NUMBERS)
 
     def __init__(self) -> None:
         self.dropped = Dropped("ports, switches and managers")
@@ -81,7 +90,7 @@ class AttributeHistory:
             content = event.table.once(contents)[smps.rows]
             self._learn(event, _Answers(smps.key[fresh], smps.frames[fresh], smps.bodies[fresh], content[fresh]))
             smps.before, smps.since, before = self._at(smps.key, smps.frames)
-            smps.content = combined(content, before, smps.since, smps.kind)
+            smps.content, smps.history = combined(content, before, smps.since, smps.kind), self
         return smps
 
     def answers(self, key: int) -> list[int]:

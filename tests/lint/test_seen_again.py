@@ -44,6 +44,13 @@ AGAIN = [
 ]  # fmt: skip
 
 
+ASKED = [ask(2, 0x19, method=GET, modifier=4)] * 2
+LINEAR, SMALLER, RANDOM_ONLY = (
+    [answer(2, NODE_INFO, switch(2, 2)), answer(2, SWITCH_INFO, switch_info(**values))]
+    for values in ({"linear_fdb_cap": 1024}, {"linear_fdb_cap": 64}, {"linear_fdb_cap": 0, "linear_fdb_top": 0, "random_fdb_cap": 512})
+)
+
+
 def apart(frames: Iterable[bytes]) -> list[bytes]:
     """Each with a PSN and transaction id of its own, so that none is a copy of another; their CRCs stay as they were."""
     return [one[:17] + n.to_bytes(3, "big") + one[20:40] + n.to_bytes(4, "big") + one[44:] for n, one in enumerate(frames, 1)]
@@ -69,6 +76,23 @@ def test_nothing_is_overlooked(seed: int, window: int, monkeypatch: pytest.Monke
     usual = judged(frames, rules, 1 << 30, window, monkeypatch)
     assert len({one[0] for one in usual}) > 5
     assert judged(frames, rules, 1, window, monkeypatch) == usual
+
+
+@pytest.mark.parametrize("few", [1, 1 << 30])
+@pytest.mark.parametrize(
+    ("frames", "expected"),
+    [
+        ([*RANDOM_ONLY, *ASKED], [("AM019", 3, 2)]),  # nothing to find for those about linear tables alone
+        ([*LINEAR, *ASKED, *SMALLER, *ASKED], [("AM017", 7, 2)]),
+        ([*LINEAR, *ASKED, *RANDOM_ONLY, *ASKED, *LINEAR, *ASKED], [("AM019", 7, 2)]),
+    ],
+)  # fmt: skip
+def test_a_request_is_new_to_other_rules_and_where_its_node_shows_something_else(
+    few: int, frames: list[bytes], expected: list[tuple[str, int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows of two packets."""
+    found = judged(apart(frames), [rule for rule in load() if rule.code in ("AM017", "AM019")], few, 800, monkeypatch)
+    assert [(code, frame, count) for code, frame, count, *_ in found] == expected
 
 
 class OfPacket(Rule):

@@ -13,7 +13,7 @@ from ibdissect.bounded import KeptDict
 from ibdissect.decode.bit_fields import extract
 from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.identity import Code, PortId
-from ibdissect.lint.compared_with_answers import all_compared, check, holds_in, suspects, value_in
+from ibdissect.lint.compared_with_answers import all_compared, asked_of_others, check, holds_in, suspects, value_in
 from ibdissect.lint.finding import Severity, value_of
 from ibdissect.lint.rule import INFO, Context, DeferredHit, FaultDetails, Hit, fault, on_event
 from ibdissect.lint.sequence import previous
@@ -108,6 +108,7 @@ class AttributeRule(LearntFactRule):
             cls.read = tuple(sorted(rests_on - {*cls.source.attributes}))
         if cls._fault is not None:
             check(cls.__name__, cls._fault, cls.source.attributes)
+            cls.source.asked |= asked_of_others(cls._fault, cls.source.attributes)
             if (cls.judge, cls.quoted) == (AttributeRule.judge, AttributeRule.quoted):
                 cls.message_words = frozenset({"port", "method", "now", "before", *cls.says, *(("what",) if cls.faults else ())})
 
