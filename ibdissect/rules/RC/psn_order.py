@@ -11,10 +11,9 @@ from ibdissect.engine.psn_gaps import Gap, distance
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, DeferredHit, Hit, Moment, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
-from ibdissect.rules.shared.not_seen import SameOwnersRule
 from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PacketRule
 from ibdissect.traffic.capture_loss import CaptureLoss
-from ibdissect.transport.events import Exhausted, LengthWrong, MsnFell, MsnJumped, OrderWrong, Repeated, StreamEvent, Wrapped
+from ibdissect.transport.events import LengthWrong, MsnFell, MsnJumped, OrderWrong, Repeated, StreamEvent, Wrapped
 from ibdissect.transport.lost_requests import gaps, open_reads
 from ibdissect.transport.psn_streams import Stream, Streams
 from ibdissect.wire.convert import LATEST_NS, timeout_ns
@@ -302,40 +301,6 @@ class OpcodeOrder(Rule):
     @on_event(OrderWrong)
     def wrong(self, event: OrderWrong, _context: Context) -> Iterator[Hit]:
         yield of_stream(event, operation=OPCODES[event.opcode].operation, before=OPCODES[event.before].operation)
-
-
-class RetriesExhausted(SameOwnersRule):
-    """A packet was sent more often than its connection's retry counter allows.
-
-    After as many timeouts as the REQ's Retry Count, a connection has to end; one that goes on hides a dead path.
-
-    Look at the responder, which does not answer, and at the requester's driver, which does not give up.
-
-    Repetitions of one packet a millisecond or more apart, without a NAK in between, or the data of a READ: a requester that drops it (a
-    page fault, for example) asks again. Without the REQ in the capture, seven retries are
-    allowed, since the counter has three bits. The capture must show the other direction: of this connection, or packets of the responder
-    that belong to others. RoCE is not judged: adapters with adaptive retransmission start with short timers and limit the time, not the
-    number of tries. An `info` where a LID of the two was given to another port meanwhile, and where the responder sent as many RNR NAKs as
-    there are repetitions, be it at other times: clocks of two capture points differ.
-    """
-
-    code, name, severity = "RC019", "retry-exhausted", ERROR
-    needs = (Streams,)
-    reference = "IBA 9.9.2.1.1, 12.7.38; python-rdma REQ.RetryCount; NVIDIA Adaptive Retransmission (roce_adp_retrans_en)"
-    message = "{ends}: PSN {psn} was sent {sent} times, {allowed} repetitions are allowed"
-    example = "a SEND that is sent nine times, 100 ms apart, without a NAK in between"
-
-    @on_event(Exhausted)
-    def exhausted(self, event: Exhausted, context: Context) -> Iterator[Hit]:
-        if context.table.located.at("lrh")[event.frame - context.table.chunk.first] >= 0:
-            yield of_stream(event, (event.first, "first repetition"), sent=event.sent, allowed=event.allowed, slot=event.slot)
-
-    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """INFO where each repetition may follow an RNR NAK that was recorded before or after it."""
-        streams = context.get(Streams)
-        answers = streams.other(streams.all[hit.arguments["slot"]])
-        asked = answers is not None and answers.rnr >= hit.arguments["sent"] - 1
-        return INFO if asked else super().severity_at_end(hit, context)
 
 
 class NakIgnored(SilenceRule):

@@ -134,6 +134,19 @@ case("RC019", TOO_OFTEN, [*TOO_OFTEN[:6], NOT_READY, *[TWO] * 5], also=["RC002",
 for number, how in ((8, "info"), (7, "error")):
     case("RC019", [*TOO_OFTEN, *[NOT_READY] * number], TOO_OFTEN[:10], frames=[11], severity=how, also=["RC002", "RC007"],
          twin_also=["RC002", "CNX004"], file=SLOW_NATIVE)  # fmt: skip
+# for another packet they say nothing
+OF_ANOTHER = rc(ACK, ext={"AETH": {"syndrome": 0x2E, "msn": 1}}, bth={"psn": 3, "destqp": 0x34}, slid=2, dlid=1)
+case("RC019", [*TOO_OFTEN, *[OF_ANOTHER] * 8], TOO_OFTEN[:10], frames=[11], severity="error", also=["RC002", "RC007"],
+     twin_also=["RC002", "CNX004"], file=SLOW_NATIVE)  # fmt: skip
+# where packets are missing meanwhile, RNR NAKs may be; somebody who filters acknowledgements out of the file filters RNR NAKs, too
+TEN, ELEVEN, TWELVE = (rc(SEND, b"data", bth={"psn": 1 << 20 | psn, "destqp": 0x40}) for psn in (10, 11, 12))
+ACKED_12 = rc(ACK, ext={"AETH": {"syndrome": 0x1F, "msn": 3}}, bth={"psn": 1 << 20 | 12, "destqp": 0x41}, slid=2, dlid=1)
+for others, how in (([TEN, ELEVEN, TWELVE], "error"), ([TEN, TWELVE], "info")):
+    case("RC019", [*TOO_OFTEN[:6], *others, ACKED_12, *TOO_OFTEN[6:]], TOO_OFTEN[:10], severity=how, also=["RC002", "CNX004"],
+         twin_also=["RC002", "CNX004"], file=SLOW_NATIVE)  # fmt: skip
+OTHER_WAY = rc(SEND, b"data", bth={"psn": 1 << 20, "destqp": 0x35}, slid=2, dlid=1)
+case("RC019", [OTHER_WAY, ONE, *[TWO] * 9, OTHER_WAY], TOO_OFTEN[:10], severity="info", also=["RC002"], twin_also=["RC002", "CNX004"],
+     file=SLOW_NATIVE)  # fmt: skip
 # a READ whose data the requester drops, as of a page that is not there yet, is asked for again; one that is not answered is not
 READ_TWO = rc(READ, ext={"RETH": {"r_key": 7, "dmalen": 8}}, bth={"psn": 2, "destqp": 0x12}, slid=1, dlid=2)
 DATA_TWO = rc(READ_ONLY, bytes(8), ext={"AETH": {"syndrome": 0x1F, "msn": 2}}, bth={"psn": 2, "destqp": 0x34}, slid=2, dlid=1)
