@@ -285,11 +285,11 @@ def _silence(raw: Raw, half: Any, side: int, capture: CaptureContext) -> Iterato
     if shown:
         detail["scope"] = "qp" if alive else "host"
     limit = raw.setup.agreed["retry_count"] if raw.setup is not None else None
-    waits = half.tries > MOST_RETRIES + 1  # so many tries have RNR NAKs between them
+    waits = half.tries > MOST_RETRIES + 1  # so many tries have RNR NAKs between them, which the capture need not show
     left = half.tries <= (MOST_RETRIES if limit is None else limit)  # it may try again, unless it was answered where nobody captured it
-    unseen = not half.answers and (waits or left or (capture.one_of_paths and raw.setup is None))
+    unseen = not shown or (not half.answers and (waits or left or (capture.one_of_paths and raw.setup is None)))
     moves = raw.setup is not None and bool(raw.setup.agreed["alternate_lid"])  # it may go on there, where nobody captures it
-    severity = INFO if unseen or moves or (waits and half.rnr_count) else ERROR
+    severity = INFO if unseen or moves or half.tries < SURELY or (waits and (half.rnr_count or not alive)) else ERROR
     yield CauseFound("retries-exhausted", severity=severity, first=first, decisive=tried, blamed=1 - side, detail=detail, facts=facts)
 
 

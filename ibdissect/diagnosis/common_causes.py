@@ -111,7 +111,7 @@ def _words(cause: str, host: str, some: list[Connection], of: int) -> str:
     way = "from" if all(asks) else "to" if not any(asks) else "from or to"
     if cause == "slow-by-rnr":
         way = {"from": "of the peers of", "to": "at"}.get(way, "at or of the peers of")
-    told = BLAMED[cause].format(host=host, n=len(some), way=way)
+    told = ("perhaps " if all(one.unsure for one in some) else "") + BLAMED[cause].format(host=host, n=len(some), way=way)
     told += f" ({'all its' if len(some) == of else f'of its {of}'} connections in this capture)"
     part = COST.get(cause)
     if part is not None:

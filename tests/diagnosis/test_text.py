@@ -149,6 +149,21 @@ def test_what_may_have_worked_perhaps_failed() -> None:
     assert "ℹ 10.0.0.1 QP 0x000111 → 10.0.0.2 QP 0x000222  RC  rnr-exhausted" in text and "redirected" not in text
 
 
+@pytest.mark.parametrize(("both", "said"), [(True, "✖ 10.0.0.2 does not answer: 3"), (False, "ℹ perhaps 10.0.0.2 does not answer: 3")])
+def test_a_host_whose_answers_are_not_captured_perhaps_does_not_answer(both: bool, said: str) -> None:
+    """Its RNR NAKs, or its acknowledgements, may have taken another way: the capture begins amid the tries of one direction."""
+    labs = [Lab(qa=0x100 + n, qb=0x200 + n) for n in range(3)]
+    for n, lab in enumerate(labs):
+        lab.good(0, 1000 * n + 100, 2)
+        for i in range(8):
+            lab.ask(MS + i * 20 * MS, 1000 * n + 102)
+            lab.ask(MS + i * 20 * MS + 10_000, 1000 * n + 103)
+    found = joined(*labs)
+    found.frames = [(time, frame) for time, frame in found.frames if both or (time >= MS and frame[26:30] == found.a)]
+    text = told(found.diagnosis())
+    assert said in text and (": 3 failed" if both else ": 3 perhaps failed") in text
+
+
 def test_a_redirection_is_no_failure() -> None:
     lab = Lab()
     lab.req(0)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from ibdissect.diagnosis.causes import MOST_RETRIES, SURELY
 from ibdissect.diagnosis.connection import Connection
 from ibdissect.diagnosis.diagnosis_for_rules import Stories
-from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import ERROR, INFO, Hit
+from ibdissect.lint.rule import ERROR, Hit
 from ibdissect.rules.shared.not_seen import QuotingRule, SameOwnersRule
 from ibdissect.rules.shared.story_rule import StoryRule
 
@@ -32,14 +30,7 @@ class NeverAcknowledged(StoryRule, QuotingRule):
     code, name, severity = "CNX004", "never-acknowledged", ERROR
     reference = "IBA 9.7.6.1.3, 9.9.2.1"
     cause = "retries-exhausted"
-
     example = "a SEND that is sent eight times, and packets of the responder to another queue pair"
-
-    def severity_of(self, one: Connection, stories: Stories) -> Severity | None:
-        tries, scope = one.detail.get("tries"), one.detail.get("scope")
-        unseen = scope is None or (scope == "host" and isinstance(tries, int) and tries > MOST_RETRIES + 1)
-        few = isinstance(tries, int) and tries < SURELY
-        return INFO if few or unseen else super().severity_of(one, stories)
 
 
 class LargePacketsVanish(StoryRule):
