@@ -113,11 +113,11 @@ class Stories:
 
     def _accepted(self, one: Connection, side: int) -> list[tuple[int, int]]:
         """What `_set_up` knows of connections that an end asked the other one for: to its service, and by a REQ that is not captured. If
-        the service is cut off, the asker may ask for any again.
+        the service is cut off, it may be any.
         """
         if self._latest is None:
             self._latest = self._set_up()
-        if one.hosts is None or (side and one.set_up.service_id is None):
+        if one.hosts is None:
             return []
         ends, asked = (one.hosts[side], one.hosts[1 - side]), same_service(one.set_up.service_id)
         return [self._latest.get((*ends, service), (0, 0)) for service in (ANY_SERVICE if asked is None else asked, None)]

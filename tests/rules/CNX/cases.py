@@ -49,6 +49,24 @@ IN_SERVICE = 100
 """A snap length that cuts off the service of a REQ, and not the reason of a REJ."""
 case("CNX001", at_last(0x1061145, snap=IN_SERVICE), shown(works), severity="info", also=["CAP001"], file=None)
 case("CNX001", shown(asked, reject(12), snap=IN_SERVICE), shown(works), severity="error", also=["CAP001"], file=None)
+
+
+def asked_back(service: int, *, accepted: bool, snap: int = 65535) -> bytes:
+    """A refused connection, and another one that the host which refused it asks for."""
+    lab = Lab()
+    asked(lab)
+    reject(28)(lab)
+    other = Lab(lab.b, lab.a, qa=lab.qb, qb=lab.qa)
+    other.req(MS, service_id=service)
+    if accepted:
+        other.rep(2 * MS)
+        other.short(3 * MS, cm.RTU_ID, cm.RTU)
+    return joined(lab, other).pcap(snap)
+
+
+for snap, also in ((65535, []), (IN_SERVICE, ["CAP001"])):  # both ask each other, as in Lustre: one connection is enough
+    for accepted, severity in ((True, "info"), (False, "error")):
+        case("CNX001", asked_back(0x1061144, accepted=accepted, snap=snap), shown(works), severity=severity, also=also, file=None)
 case("CNX001", shown(asked, reject(25)), shown(works), severity="info", file=None)
 NVME_NO_RESOURCES = b"\0\0\6\0"
 """The private data of a REJ: record format 0, status 6."""
