@@ -23,6 +23,7 @@ ENGINE = (
     "psn_order",
     "hosts",
     "pairing",
+    "message_places",
     "lanes",
     "facts",
     "ports",

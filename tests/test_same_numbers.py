@@ -17,7 +17,7 @@ from ibdissect.decode.tcp_segments import segments_of
 from ibdissect.diagnosis.diagnosis_for_rules import Stories
 from ibdissect.mad.missed_exchanges import SmpGaps
 from ibdissect.mad.transactions import Transactions
-from ibdissect.transport.messages import Messages
+from ibdissect.transport.message_table import MessageTable
 from ibdissect.transport.multicast import Multicast
 from ibdissect.wire.cm import REP, REQ, SIDR_REP_ID, SIDR_REQ_ID, SIDRRep, SIDRReq
 from ibdissect.wire.mad import RMPP
@@ -247,10 +247,11 @@ def test_an_answer_of_one_host_is_for_its_own_requests() -> None:
     for answers, asks, known in ((70, 1, True), (71, 1, False), (70, 2, False)):
         grh = {"sgid": gid_of(answers), "dgid": gid_of(asks)}
         ack = rc(0x11, ext={"AETH": {"syndrome": 31, "msn": 1}}, bth={"destqp": 0x30, "psn": 5}, slid=2, dlid=1, grh=grh)
-        messages = Messages()
+        messages = MessageTable()
         for table in tables(erf_pcap([send(5, 0x04, bytes(8), 0), ack])):
-            list(messages.feed(table))
-        assert bool(messages.streams.opposite()) is known
+            messages.feed(table)
+        messages.finish()
+        assert messages.columns().complete.tolist() == [known]
 
 
 def test_messages_to_two_hosts_behind_a_router_are_counted_apart() -> None:

@@ -27,6 +27,8 @@ class LaneFollower:
         self.checksums = Checksums()
         self.ordered = False
         """Somebody asks for the order of packets, too (`engine.psn_order`)."""
+        self.with_places = False
+        """Somebody asks for messages, too (`engine.message_places`)."""
 
     def start(self) -> Lanes:
         """The engine, which is loaded now."""
@@ -48,6 +50,8 @@ class LaneFollower:
         assert reader is not None
         if self.ordered:
             lanes.tells()
+        if self.with_places:
+            lanes.notes_places()
         reader.begin(table.chunk.first, table.chunk.data, columns(table, self.checksums.feed(table)))
         lanes.feed(reader)
 

@@ -136,7 +136,7 @@ ProgramId = NewType("ProgramId", int)
 """A program that numbers its management requests: the high half of its transaction ids, with a hash of their network, until it starts
 anew."""
 StreamNumber = NewType("StreamNumber", int)
-"""A stream of messages (`transport.message_streams`): no other one of the capture ever has the same number."""
+"""A stream of messages (`transport.messages`): no other one of the capture ever has the same number."""
 MessageId = NewType("MessageId", int)
 """A message: the number of its stream and its place there, in connection management its first frame, below 0."""
 GroupSenderId = NewType("GroupSenderId", bytes)

@@ -23,6 +23,7 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import ANEW_NS, ANSWER, CNP, NOTHING, OTHER, PSNS, READ_REQUEST, REQUEST, i64, mix, u64
     from cython.cimports.ibdissect.engine.hosts import Host, Lane
+    from cython.cimports.ibdissect.engine.message_places import Places
     from cython.cimports.ibdissect.engine.packet_fields import Packet, PacketReader
     from cython.cimports.ibdissect.engine.pairing import Pairing
     from cython.cimports.ibdissect.engine.psn_order import Order
@@ -31,6 +32,7 @@ if cython.compiled:
 else:
     from .common import i64, mix, u64
     from .hosts import Host, Lane
+    from .message_places import Places
     from .packet_fields import Packet, PacketReader
     from .packet_kinds import ANEW_NS, ANSWER, CNP, NOTHING, OTHER, PSNS, READ_REQUEST, REQUEST
     from .pairing import Pairing
@@ -70,6 +72,7 @@ class Lanes:
         self.held = self.dropped = self.order = self.first_time = self.frames = 0
         self.packet = Packet()
         self.told: Any = None  # `Told`, where somebody asks for the order of packets
+        self.places: Any = None  # `Places`, where somebody asks for messages
         self.room, self.hosts_dropped, self.halves = Room(), 0, 0
 
     def feed(self, reader: PacketReader) -> None:
@@ -124,8 +127,25 @@ class Lanes:
         self.told = told
         return told
 
+    def notes_places(self) -> Places:
+        """Note where packets belong among messages from now on."""
+        self.tells()
+        places: Places = self.places or Places()
+        self.places = places
+        return places
+
     def follow(self, lane: Lane, p: Packet) -> cython.int:
         """A packet reaches its stream at once."""
+        one: Order = self.stream_of(lane, p)
+        if one is None:
+            self.told.left_out += 1
+            return 0
+        if one.back is None:
+            one.back = self.facing(one)
+        return one.take(p, one.back)
+
+    def stream_of(self, lane: Lane, p: Packet) -> Order:
+        """The stream of a packet; None if there are too many."""
         answers: cython.bint = p.kind == ANSWER
         service: cython.int = p.opcode & _SERVICE
         ways: cython.int = 0
@@ -135,15 +155,12 @@ class Lanes:
             ways += 1
         if one is None:
             if ways >= MAX_WAYS or self.told.count >= MAX_ORDERS:
-                self.told.left_out += 1
-                return 0
+                return None
             one = Order(self.told, lane, p, answers)
             one.next, lane.stream = lane.stream, one
             self.told.count += 1
             self.told.begun.append(one)
-        if one.back is None:
-            one.back = self.facing(one)
-        return one.take(p, one.back)
+        return one
 
     def facing(self, one: Order) -> Order:
         """The stream that answers another one, or is answered by it; None if it is not known."""
@@ -311,7 +328,24 @@ class Lanes:
         lane.packets += 1
         lane.last_frame, lane.last_time = p.frame, p.time
         self.noted(lane, p)
-        return 0
+        return self.place(lane, p) if self.places is not None and (p.whole or p.kind == CNP) else 0
+
+    def place(self, lane: Lane, p: Packet) -> cython.int:
+        """Note where a packet belongs among the messages of its connection."""
+        places: Places = self.places
+        other: Order = None
+        if p.kind == CNP:
+            other = lane.peer.stream if lane.peer is not None else None
+            while other is not None and other.response:
+                other = other.next
+            return places.slow_down(other, p) if other is not None else 0
+        one: Order = self.stream_of(lane, p)
+        if one is None or places.says_nothing(one, p):
+            return 0
+        if p.kind == REQUEST:
+            return places.ask(one, p)
+        other = one.back if one.back is not None else self.facing(one)
+        return places.answer(other, p) if other is not None else 0
 
     def noted(self, lane: Lane, p: Packet) -> cython.int:
         """What is known of the hosts at both ends."""

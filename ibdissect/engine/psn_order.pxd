@@ -15,6 +15,7 @@ cdef class Order:
     cdef public i64 retry_psn, tries, retry_frame, retry_ns, allowed, run_window, wrong_window
     cdef public i64 unsized, unread, number, dest_qp, first_frame, first_ns, first_psn, first_msn, first_opcode, lowest
     cdef public i64 gap_count, missing, repeated, restarts, middle_restarts, repeated_reads, filled, rnr, repeated_responses, missing_responses
+    cdef public i64 latest, place, newest, earliest, reach
     cdef public list gaps
     cdef public object naks, told, ends, lane, run, wrong
     cdef int take(self, Packet p, Order back) except? -1

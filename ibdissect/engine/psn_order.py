@@ -72,6 +72,8 @@ class Order:
     wrong one later means damage; `first_msn`: the MSN of the first packet, if that acknowledges; `largest`: the longest payload. `unsized`:
     packets whose payload no header tells, which `bytes` lacks; `unread`: acknowledgements whose AETH is cut off, so that they may be NAKs.
     `run`: frames of the last event about repetitions, `wrong` what the last one about a length tells. `ends` names the stream.
+    For `message_places`: `latest`, the PSN of the last packet; of requests, as places, `place` of the last one, `newest`, `earliest`, and
+    `reach`, the end of what was asked for.
     """
 
     def __init__(self, told: psn_gaps.Told, lane: Any, p: Packet, answers: cython.bint) -> None:
@@ -88,6 +90,8 @@ class Order:
         self.tries = self.retry_frame = self.retry_ns = self.run_window = self.wrong_window = 0
         self.gap_count = self.missing = self.repeated = self.restarts = self.middle_restarts = self.repeated_reads = self.filled = 0
         self.rnr = self.repeated_responses = self.missing_responses = 0
+        self.latest = self.newest = -1
+        self.place = self.earliest = self.reach = 0
         nothing: Any = None
         self.gaps = self.naks = self.run = self.wrong = nothing
 

@@ -158,6 +158,7 @@ class BackgroundAnalysis:
         self._linter.finish()  # rules mask R_Keys themselves, so that baselines stay valid
         if model.reading.keys_to >= self.done:
             self.stories.key_name = model.reading.key_name
+        self._streams.lanes.finish()
         self._messages.finish()
         self.exchanges.finish(self._transactions, pairs=True)
         model.findings.settle()
@@ -256,7 +257,7 @@ class BackgroundAnalysis:
 
     def snapshot(self) -> Snapshot:
         """The numbers now. Call it only in the thread that feeds, or when none does."""
-        conversations = conversations_of(self.flows.snapshot(), self._streams, self._connections, self._messages)
+        conversations = conversations_of(self.flows.snapshot(), self._streams, self._connections)
         add_messages(conversations, self._messages)
         fabric = view_of(self._follower.subnet, self._linter.context.files, self.traffic.traffic.lids["source"].frames)
         return Snapshot(

@@ -16,8 +16,8 @@ from ibdissect.decode.cm_connections import Connections
 from ibdissect.decode.connection_events import ConnectionSetUp
 from ibdissect.decode.equal_rows import by_value
 from ibdissect.decode.identity import StreamNumber
+from ibdissect.engine.message_places import PLACE_BITS
 from ibdissect.mad.response_times import ROUTES, Exchange, Name, ResponseTimes
-from ibdissect.transport.message_parts import PLACE_BITS
 from ibdissect.transport.message_table import MessageTable
 from ibdissect.transport.psn_streams import Stream, Streams
 
@@ -79,9 +79,12 @@ def trouble(one: Conversation) -> int:
     return one.repeated + one.missing + one.naks + one.not_ready
 
 
-def conversations_of(flows: list[Flow], streams: Streams, connections: Connections, messages: MessageTable) -> list[Conversation]:
+def conversations_of(flows: list[Flow], streams: Streams, connections: Connections) -> list[Conversation]:
     """The conversations of the given flows, the busiest first."""
-    opposite = messages.follower.streams.opposite()
+    opposite = {
+        (one.ends.service, one.ends.source, one.ends.destination, one.dest_qp): one.lane.peer.qpn
+        for one in streams.all if one.lane.peer is not None
+    }  # fmt: skip
     by_key: dict[Key, Flow] = {_key(flow): flow for flow in flows}
     followed = _followed(streams)
     known = _connected(connections.all)
@@ -180,7 +183,7 @@ def add_messages(conversations: Iterable[Conversation], messages: MessageTable) 
     every = messages.columns()
     every = every.take(every.place >= 0)
     for stream, index in by_value(every.place >> PLACE_BITS):
-        ends = messages.ends[StreamNumber(stream)]
+        ends = messages.follower.ends_of(StreamNumber(stream))
         found = of_ends.get((ends.service, ends.source, ends.destination, ends.dest_qp))
         if found is None:
             continue

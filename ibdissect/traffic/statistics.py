@@ -39,7 +39,8 @@ class Statistics:
         self.catalog = catalog if catalog is not None else builtin_catalog()
         self.distinct, self.traffic, self.exchanges = Distinct(), Traffic(), Exchanges()
         self.transactions, self.streams, self.connections = Transactions(), Streams(), Connections()
-        self.messages, self.message_statistics = Messages(self.connections), MessageStatistics()
+        self.messages = Messages(self.streams)
+        self.message_statistics = MessageStatistics(self.messages)
         self.multicast, self.congestion, self.pauses, self.credits = Multicast(), Congestion(), Pauses(), Credits()
 
     def feed(self, table: ChunkTable, shown: Bool | None = None) -> ChunkTable:

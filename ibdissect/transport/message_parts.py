@@ -9,12 +9,11 @@ from ibdissect.capture.gather import looked_up
 from ibdissect.decode import Bool, Int
 from ibdissect.decode.equal_rows import Columns, is_in, places_in, run_starts
 from ibdissect.dissect.named_values import MESSAGE_KINDS
+from ibdissect.engine.message_places import PLACE_BITS
 from ibdissect.wire.opcodes import OPCODES, READ_REQUEST, SERVICE, UC, UD
 
 from .stream_packets import GOES_ON, LEAVES_OPEN
 
-PLACE_BITS = 36
-"""A place is the number of a stream of requests, and in its lower bits the unwrapped PSN. A message is a range of places."""
 SEND, WRITE, READ, ATOMIC, ATOMIC_WRITE, FLUSH, CONNECT, DISCONNECT, SIDR = range(len(MESSAGE_KINDS))
 REQUEST, ACKNOWLEDGED, REFUSED, READ_DATA, ATOMIC_DATA, NOTIFIED, UNREAD = range(7)
 """The role of a packet in its message; `REFUSED`: a NAK or RNR NAK, `NOTIFIED`: a CNP, `UNREAD`: an answer that is cut off before it says
@@ -42,7 +41,7 @@ class Parts(Columns):
 
 
 class MessageColumns(Columns):
-    """Messages, ordered by `place`."""
+    """Messages, ordered by `place`: each is a range of places."""
 
     place: Int
     """The place of its first packet."""

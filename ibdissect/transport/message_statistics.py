@@ -12,11 +12,12 @@ from ibdissect.decode import Int
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import LaneId, StreamNumber
 from ibdissect.dissect.named_values import MESSAGE_KINDS
+from ibdissect.engine.message_places import PLACE_BITS
 from ibdissect.mad.response_times import BUCKETS_PER_OCTAVE, MAX_EXACT, ResponseTimes, bucket_of
 
 from .events import StreamEnds
-from .message_parts import NOTIFIED, PLACE_BITS, REFUSED, REQUEST
-from .messages import MAX_STREAMS, EndedMessages
+from .message_parts import NOTIFIED, REFUSED, REQUEST
+from .messages import EndedMessages, Messages
 
 MAX_QUEUE_PAIRS = 4096
 """Queue pairs counted; messages to further ones are not."""
@@ -24,10 +25,12 @@ _OCTAVES = 40
 _SUMS = ("messages", "ended", "complete", "bytes", "unknown_sizes", "unread_answers", "packets", "retries", "naks", "cnps")
 """Columns that are summed; packets after the end of their message count in the last four."""
 
+
 class MessageStatistics:
     """Counts of messages by service, source, destination and destination queue pair."""
 
-    def __init__(self) -> None:
+    def __init__(self, messages: Messages) -> None:
+        self._messages = messages
         self.rows: dict[LaneId, int] = {}
         self._row_of: dict[StreamNumber, int] = {}
         """By number of the stream."""
@@ -100,11 +103,9 @@ class MessageStatistics:
     def _rows_of(self, place: Int, ended: EndedMessages) -> Int:
         """The row of each place, int64[n]; -1 beyond the limit."""
         streams, of = np.unique(place >> PLACE_BITS, return_inverse=True)
-        if len(self._row_of) > MAX_STREAMS:
-            self._row_of.clear()
         for stream in streams.tolist():
             if stream not in self._row_of:
-                self._row_of[stream] = self._row(ended.ends[stream], ended)
+                self._row_of[stream] = self._row(self._messages.ends_of(stream), ended)
         return np.array([self._row_of[stream] for stream in streams.tolist()], np.int64)[of]
 
     def _row(self, ends: StreamEnds, ended: EndedMessages) -> int:

@@ -9,10 +9,12 @@ from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.cm_connections import Connections
 from ibdissect.decode.cm_connections import messages as cm_messages
 from ibdissect.decode.identity import Frame, MessageId, StreamNumber
+from ibdissect.engine.message_places import PLACE_BITS
 
 from .events import StreamEnds
-from .message_parts import CONNECT, DISCONNECT, NOTIFIED, PLACE_BITS, REFUSED, REQUEST, SIDR, UNREAD, MessageColumns, Parts
+from .message_parts import CONNECT, DISCONNECT, NOTIFIED, REFUSED, REQUEST, SIDR, UNREAD, MessageColumns, Parts
 from .messages import EndedMessages, Messages
+from .psn_streams import Streams
 
 MAX_MESSAGES = 1 << 22
 """Messages kept; further ones are left out."""
@@ -30,9 +32,7 @@ class MessageTable:
 
     def __init__(self) -> None:
         self.connections = Connections()
-        self.follower = Messages(self.connections)
-        self.ends: dict[StreamNumber, StreamEnds] = {}
-        """Source and destination of requests, by number of their stream (the upper bits of `place`)."""
+        self.follower = Messages(Streams(None, self.connections))
         self.dropped = Dropped("messages")
         self._cm_times = KeptDict[Frame, int](MAX_MESSAGES, Dropped("messages of connection management"))
         self._parts: list[MessageColumns] = []
@@ -49,6 +49,8 @@ class MessageTable:
             pass
         for message in table.once(cm_messages):
             self._cm_times.keep(message.frame, message.time_ns, message.frame, message.time_ns)
+        for _ in self.follower.streams.feed(table):
+            pass
         for ended in self.follower.feed(table):
             self._take(ended)
 
@@ -63,7 +65,6 @@ class MessageTable:
             self.dropped.add(int(ended.messages.first_frame[:1].sum()), int(ended.messages.begin_ns[:1].sum()), new)
             return
         self._count += new
-        self.ends |= ended.ends
         if new:
             self._parts.append(ended.messages)
         if len(ended.late.place):
@@ -78,7 +79,7 @@ class MessageTable:
 
     def ends_of(self, place: int) -> StreamEnds:
         """Source, destination and queue pair of a message; the service of connection management is called CM."""
-        return self._cm_ends[MessageId(place)] if place < 0 else self.ends[StreamNumber(place >> PLACE_BITS)]
+        return self._cm_ends[MessageId(place)] if place < 0 else self.follower.ends_of(StreamNumber(place >> PLACE_BITS))
 
     def packets_of(self, index: int) -> tuple[Int, Int]:
         """Frames of a message of `columns`, ascending, and their places: equal places are copies, or a request and its response."""
@@ -90,10 +91,7 @@ class MessageTable:
     def conversation(self, index: int) -> Int:
         """Messages between the queue pairs of a message of `columns`, both ways, by first frame."""
         every = self.columns()
-        stream = StreamNumber(int(every.place[index]) >> PLACE_BITS)
-        one, qp = self.ends[stream], self.follower.streams.requester(stream)
-        ways = {(one.service, one.source, one.destination, one.dest_qp), (one.service, one.destination, one.source, qp)}
-        streams = [n for n, ends in self.ends.items() if (ends.service, ends.source, ends.destination, ends.dest_qp) in ways]
+        streams = self.follower.between(StreamNumber(int(every.place[index]) >> PLACE_BITS))
         mine = np.flatnonzero(np.isin(every.place >> PLACE_BITS, streams))
         return mine[np.argsort(every.first_frame[mine], kind="stable")]
 

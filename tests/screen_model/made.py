@@ -27,12 +27,12 @@ def frames() -> list[bytes]:
     made = [
         answer(5, NODE_INFO, node(5)),
         answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x1234)),
-        native(0x04, bytes(8), slid=3, dlid=5, bth={"p_key": 0x9999, "destqp": 0x12, "psn": 1}),
+        native(0x04, bytes(8), slid=3, dlid=5, bth={"p_key": 0x9999, "destqp": 0x12, "psn": 20001}),
         answer(5, NODE_DESCRIPTION, HOSTILE.ljust(64, b"\0")),
         ask(5, NODE_INFO),
         gmp(4, 1, 0x12, slid=3, dlid=5),
         ud(b"needle in a haystack" + bytes(4), dest_qp=0x40, src_qp=0x41, q_key=0x1234567, slid=3, dlid=5),
-        rc(0x0A, bytes(16), ext={"RETH": {"va": 0x1000, "r_key": 0xABCDEF, "dmalen": 16}}, slid=3, dlid=5, bth={"psn": 9}),
+        rc(0x0A, bytes(16), ext={"RETH": {"va": 0x1000, "r_key": 0xABCDEF, "dmalen": 16}}, slid=3, dlid=5, bth={"psn": 20009}),
     ]
     made += [native(0x04, bytes([i]) * 16, slid=3, dlid=5, bth={"destqp": 0x50, "psn": 100 + i}) for i in range(11)]
     made.append(native(0x04, bytes([10]) * 16, slid=3, dlid=5, bth={"destqp": 0x50, "psn": 110}))

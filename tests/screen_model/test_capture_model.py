@@ -34,7 +34,7 @@ def test_lines_and_tree(tmp_path: Path) -> None:
     assert tree.frame == 3 and any(node.name == "infiniband.bth.p_key" and node.value == 0x9999 for node in tree.walk())
     assert model.lines([]) == []
     psn, transaction = "infiniband.bth.psn", "infiniband.mad.transactionid"
-    assert model.fields([3, 4], [psn, transaction]) == {3: {psn: "1"}, 4: {psn: "1", transaction: "0x0000000000001234"}}
+    assert model.fields([3, 4], [psn, transaction]) == {3: {psn: "20001"}, 4: {psn: "1", transaction: "0x0000000000001234"}}
     model.close()
 
 

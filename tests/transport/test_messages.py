@@ -17,7 +17,7 @@ from tests.conftest import REPO, SHARED
 from tests.craft import erf_pcap
 from tests.decode.made import tables_of
 from tests.transport import messages_one_by_one as plain
-from tests.transport.test_message_parts import write
+from tests.transport.test_message_parts import ack, write
 
 RXE = SHARED / "captures/rxe"
 NAMES = ["rc_read_mtu1024", "netem_loss_read_bw", "netem_loss_both", "k612_netem_mess", "netem_dup", "netem_corrupt", "netem_loss_uc_write",
@@ -71,6 +71,6 @@ def test_the_reading_window_does_not_matter(path: Path) -> None:
 def test_messages_ended_early_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follower, "MAX_OPEN", 1)
     table = MessageTable()
-    for chunk in tables_of(erf_pcap([write(5), write(6)])):
+    for chunk in tables_of(erf_pcap([write(5), ack(5), write(6, 0x06), write(7, 0x07)])):
         table.feed(chunk)
-    assert table.follower.dropped[1].count == 2 and table.columns().first_frame.tolist() == [1, 2]
+    assert table.follower.dropped.count == 2 and table.columns().first_frame.tolist() == [1, 3]
