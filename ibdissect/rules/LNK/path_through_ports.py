@@ -328,7 +328,8 @@ class LidAboveTop(LinkRule):
 
     The packet, the sender's LID and cable, and what the switch showed before. Silent for a LID that sends, although no known port has it:
     it may be in another subnet of the same file. LNK020 reports it where nobody has the LID. An `info` where a PathRecord names the LID
-    after the switch showed its top, the capture misses packets in between, or a SubnSet was not answered.
+    after the switch showed its top, the capture misses packets in between, or a SubnSet was not answered. The same where no port is known
+    to have the LID and the capture does not show the switch's manager: a host may have come since, for which it raised the top.
     """
 
     code, name, severity = "LNK021", "dlid-above-lft-top", WARNING
@@ -348,9 +349,14 @@ class LidAboveTop(LinkRule):
         self.senders[event.table.once(Native).slids] = True
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """An info where the SA gives out paths to that LID after the switch showed its top."""
-        named = context.get(NamedByPaths).since(hit.arguments["dlid"], hit.related[0].frame)
-        return INFO if named else super().severity_at_end(hit, context)
+        """An info where the SA gives out paths to that LID after the switch showed its top, or its port may have come since."""
+        dlid = hit.arguments["dlid"]
+        if context.get(NamedByPaths).since(dlid, hit.related[0].frame):
+            return INFO
+        known = context.get(FabricFollower).subnet.owner(dlid, hit.frame)[0]
+        if known is None and not context.get(Vantage).manages(self.facts_used_of(hit, context), hit.frame):
+            return INFO
+        return super().severity_at_end(hit, context)
 
     def stands(self, hit: Hit, context: Context) -> bool:
         dlid = hit.arguments["dlid"]

@@ -174,6 +174,11 @@ packet("LNK021", data(dlid=5), data(dlid=2), sweep(top=4))
 # a LID that sends, but that no known port has; after a whole sweep, LNK020 reports it
 STRANGE = [*sweep(top=4)[:-1], data(dlid=9)]
 case("LNK021", STRANGE, [*STRANGE, native(0x04, bytes(8), slid=9, dlid=1)], frames=[len(STRANGE)])
+# a host may have come since, for which its manager raised the top; not where the capture shows the manager at the switch, or the port
+TOP_SET = [smp(2, SWITCH_INFO, switch_info(linear_fdb_top=4), path=[1]), back(SWITCH_INFO, switch_info(linear_fdb_top=4), [1])]
+AT_9 = back(PORT_INFO, port_info(9, operational_vls=1), [1, 2])
+for shown, how in (([], "info"), (TOP_SET, "warning"), ([AT_9], "warning")):
+    case("LNK021", [*STRANGE[:-1], *shown, STRANGE[-1]], sweep(top=9), severity=how)
 # the site's policy does not say that nobody has LID 5
 case("LNK021", [*sweep(top=4), data(dlid=5)], [*sweep(), data(dlid=5)], frames=[10], also=["LNK020"], twin_also=["LNK020"],
      policy=SitePolicy(lids=((1, 4),)))  # fmt: skip
