@@ -35,6 +35,8 @@ LID_ROUTED, DIRECTED = 0x01, 0x81
 SMP_CLASSES = frozenset({LID_ROUTED, DIRECTED})
 """Both classes of subnet management."""
 SA_CLASS, PM_CLASS, BM_CLASS, DM_CLASS, CM_CLASS, SNMP_CLASS, CC_CLASS = 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x21
+ASKED_OF_ALL = SMP_CLASSES | {SA_CLASS, PM_CLASS, CM_CLASS}
+"""Classes whose requests go only to who answers them: every node, or the manager that a port names."""
 
 # -- Methods (IBA 13.4.5, 15.2.2)
 GET, SET, SEND, TRAP, REPORT, TRAP_REPRESS = 0x01, 0x02, 0x03, 0x05, 0x06, 0x07

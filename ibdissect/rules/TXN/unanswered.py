@@ -22,7 +22,7 @@ from ibdissect.lint.setting import Setting
 from ibdissect.mad.request_outcomes import AnsweredAgain, AnsweredMany, RepressAlone, Request, TrapAnswered
 from ibdissect.mad.transactions import Transactions
 from ibdissect.mad.visible_answers import VisibleAnswers
-from ibdissect.rules.shared.answer_patience import lifetime_ns
+from ibdissect.rules.shared.answer_patience import OptionalAgents, lifetime_ns
 from ibdissect.rules.shared.mad_conditions import DOWN, SMP_SET
 from ibdissect.rules.shared.not_seen import PATIENCE_NS, QuotingRule, UnansweredRule, UnansweredSets, warm
 from ibdissect.rules.shared.wrong_responder import WrongResponderRule
@@ -66,13 +66,15 @@ class RequestUnanswered(UnansweredRule):
     another way, and the requester got them; or if it asks that agent only this once without an answer, both go on for more than a second,
     and it does not repeat the request: the capture lacks the answer; or if the answer was recorded long before the request, as where two
     recordings are merged whose clocks differ; or if the request takes down the port through which it comes, as far as known, and its answer
-    may be lost with the link. Silent if the answer was recorded just before the request, or an answer to the same request less than a
-    second before it, as with two mirrors. Silent, too, if another finding says why the request was dropped (keys, partitions, checksums,
-    lengths, LIDs): it lists this as its consequence.
+    may be lost with the link; or if not every node has an agent of that class (vendors', congestion control, SNMP, devices, baseboards),
+    and the capture shows no answer of this node in it: tools try. Silent if the answer was recorded just before the request, or an answer
+    to the same request less than a second before it, as with two mirrors. Silent, too, if another finding says why the request was dropped
+    (keys, partitions, checksums, lengths, LIDs): it lists this as its consequence.
     """
 
     code, name, severity = "TXN001", "request-unanswered", WARNING
     reference = "IBA 13.4.6; opensm OSM_DEFAULT_TRANS_TIMEOUT"
+    needs = (OptionalAgents,)
     message = "{what} to {to} was not answered ({tries})"
     example = "a PerformanceGet, and no answer for a second"
     patience = Setting(PATIENCE_NS / SECOND_NS, "seconds that the capture must go on after the last try", 0.0)
@@ -105,6 +107,7 @@ class RequestUnanswered(UnansweredRule):
             due = context.get(Scopes).goes_on(request.last_frame, request.last_ns) >= takes and request.frame not in early
             due &= not (len(mine) > 1 == max(mine) and answers.shows_none_of(request)) and not self._takes_own_link(request, context)
             due &= mine != [1] or not self._has_it(request, context)
+            due &= not context.get(OptionalAgents).may_lack(request.mgmt_class, request.target)
             stopped = request.tries == 1 and loss.stopped(request.frame, request.last_ns + max(PATIENCE_NS, takes))
             about = {"what": request.what(context.catalog), "to": request.to, "tries": counted(request.tries, "request")}
             yield fault(

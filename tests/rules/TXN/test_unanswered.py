@@ -119,3 +119,23 @@ def test_a_set_takes_down_the_link_by_which_it_came(path: list[int] | None, port
     more = back(NODE_INFO, switch(9, local_port_num=1), [1, 3])
     capture = ethernet_pcap([*sweep(), more, *heard, written, *heard * 8], step_ns=200_000_000, link=LINK_INFINIBAND)
     assert [str(one.severity) for one in lint(capture) if one.code == "TXN001"] == [how]
+
+
+@pytest.mark.parametrize(("mgmt_class", "how"), [(0x0A, "info"), (0x21, "info"), (0x04, "warning")])
+def test_a_node_may_lack_the_agent_of_a_class_in_which_it_never_answers(mgmt_class: int, how: str) -> None:
+    """Tools ask every node for what vendors, or newer firmware, add. Of a node that answered once in that class, they know that it can."""
+
+    def asked(lid: int, transaction: int, *, classes: int = mgmt_class, answered: bool = True) -> list[bytes]:
+        header = {"transaction_id": transaction}
+        frames = [gmp(classes, 0x01, 0x01, header=header, slid=1, dlid=lid)]
+        return [*frames, gmp(classes, 0x81, 0x01, header=header, slid=lid, dlid=1)] if answered else frames * 3
+
+    def severities(*more: bytes) -> list[str]:
+        polls = [frame for i in range(20) for frame in asked(6, 900 + i)]
+        capture = ethernet_pcap([*more, *polls], step_ns=200_000_000, link=LINK_INFINIBAND)
+        return [str(one.severity) for one in lint(capture) if one.code == "TXN001"]
+
+    tries = asked(5, 100, answered=False)
+    assert severities(*tries) == [how]
+    assert severities(*tries, *asked(5, 101, classes=0x30)) == [how], "it answers in another class"
+    assert severities(*tries, *asked(5, 101)) == ["warning"]
