@@ -242,7 +242,7 @@ class NoInfiniBand(Rule):
 
     Nothing could be checked, so silence proves nothing. The capture was taken on another interface or with a filter that excludes RoCE, or
     the adapter hides RDMA traffic from the host. RoCE inside tunnels is read (VXLAN, GENEVE, GRE, ERSPAN, MPLS, IP in IP), but not if the
-    tunnel's packets are IP fragments.
+    tunnel's packets are IP fragments, nor inside VXLAN with another UDP port (8472 of flannel and Cilium), MPLS in UDP, or VN-tags.
 
     Capture with a tool that sees RDMA traffic: `ibdump`, a sniffer rule of the adapter (`tcpdump -i mlx5_0`), or a mirror port.
 
@@ -253,7 +253,7 @@ class NoInfiniBand(Rule):
     code, name, severity = "CAP018", "no-infiniband", WARNING
     about_capture = True
     reference = "headers of InfiniBand (LRH, GRH, BTH) and RoCE"
-    message = "no InfiniBand or RoCE in this capture{instead}: nothing was checked"
+    message = "no InfiniBand or RoCE was found in this capture{instead}: nothing was checked"
     example = "a capture of ARP and ICMP"
 
     def __init__(self) -> None:
