@@ -17,7 +17,7 @@ cdef class Order:
     cdef public i64 gap_count, missing, repeated, restarts, middle_restarts, repeated_reads, filled, rnr, repeated_responses, missing_responses
     cdef public i64 latest, place, newest, earliest, reach
     cdef public list gaps
-    cdef public object naks, told, ends, lane, run, wrong
+    cdef public object naks, not_ready, told, ends, lane, run, wrong
     cdef int take(self, Packet p, Order back) except? -1
     cdef int tally(self, Packet p) except? -1
     cdef int message_part(self, Packet p) except? -1

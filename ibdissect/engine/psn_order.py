@@ -32,6 +32,8 @@ MAX_ORDERS = 50_000
 """Streams that are followed: the first ones of a capture."""
 MAX_WAYS = 16
 """Streams of one lane: of each service requests and responses, and those of hosts behind a router, whose GIDs differ."""
+MAX_NOT_READY = 64
+"""Packets of a stream for which RNR NAKs are counted; of further ones nobody knows how many there are."""
 _NO_OPCODE = cython.declare(cython.int, 0xFF)  # before the first packet seen; no transport uses it
 _UNKNOWN_PART = cython.declare(cython.int, 4)
 _READ = cython.declare(cython.int, READ)
@@ -72,6 +74,7 @@ class Order:
     wrong one later means damage; `first_msn`: the MSN of the first packet, if that acknowledges; `largest`: the longest payload. `unsized`:
     packets whose payload no header tells, which `bytes` lacks; `unread`: acknowledgements whose AETH is cut off, so that they may be NAKs.
     `run`: frames of the last event about repetitions, `wrong` what the last one about a length tells. `ends` names the stream.
+    `not_ready`: of responses, how many RNR NAKs there are by PSN, None for none.
     For `message_places`: `latest`, the PSN of the last packet; of requests, as places, `place` of the last one, `newest`, `earliest`, and
     `reach`, the end of what was asked for.
     """
@@ -93,7 +96,7 @@ class Order:
         self.latest = self.newest = -1
         self.place = self.earliest = self.reach = 0
         nothing: Any = None
-        self.gaps = self.naks = self.run = self.wrong = nothing
+        self.gaps = self.naks = self.not_ready = self.run = self.wrong = nothing
 
     def take(self, p: Packet, back: Order | None) -> cython.int:
         """The next packet. `back`: the stream the other way, None if it is not known.
@@ -374,6 +377,10 @@ class Order:
         kind: cython.int = p.syndrome >> 5 if p.syndrome >= 0 else 0
         if kind == 1:
             self.rnr += 1
+            if self.not_ready is None:
+                self.not_ready = {}
+            if len(self.not_ready) < MAX_NOT_READY or psn in self.not_ready:
+                self.not_ready[psn] = self.not_ready.get(psn, 0) + 1
             return 0
         if kind == 3:
             if self.naks is None:

@@ -4,26 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
-from ibdissect.bounded import KeptDict
-from ibdissect.decode import ChunkTable
-from ibdissect.decode.addresses import End, ends_of
-from ibdissect.decode.bit_fields import value_at
-from ibdissect.decode.equal_rows import by_value, mix
-from ibdissect.decode.identity import Index
-from ibdissect.decode.native_packets import Native
+from ibdissect.engine.psn_order import MAX_NOT_READY
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import ERROR, INFO, Context, Hit, on_chunk, on_event
+from ibdissect.lint.rule import ERROR, INFO, Context, Hit, on_event
 from ibdissect.rules.RC.psn_order import of_stream
 from ibdissect.rules.shared.not_seen import QuotingRule
 from ibdissect.transport.events import Exhausted
 from ibdissect.transport.psn_streams import Streams
-from ibdissect.wire.headers import AETH, BTH, RNR
-from ibdissect.wire.opcodes import ACKNOWLEDGE, OPERATION
-
-MAX_NOT_READY = 65536
-"""Ports that acknowledge, and packets whose RNR NAKs are counted; of further ones nobody knows, and the finding is an info."""
 
 
 class RetriesExhausted(QuotingRule):
@@ -48,45 +35,19 @@ class RetriesExhausted(QuotingRule):
     message = "{ends}: PSN {psn} was sent {sent} times, {allowed} repetitions are allowed"
     example = "a SEND that is sent nine times, 100 ms apart, without a NAK in between"
 
-    def __init__(self) -> None:
-        self.acknowledging = KeptDict[End, None](MAX_NOT_READY, "ports that acknowledge")
-        """Ports whose acknowledgements the capture shows."""
-        self.not_ready = KeptDict[tuple[End, End, Index], int](MAX_NOT_READY, "packets with RNR NAKs")
-        """RNR NAKs by who sends them to whom, and the PSN they name."""
-
-    @on_chunk
-    def look(self, table: ChunkTable, _context: Context) -> None:
-        """Note who acknowledges, and what is to be sent again once there is a receive buffer."""
-        native = table.once(Native)
-        found = np.flatnonzero(native.opcode & OPERATION == ACKNOWLEDGE)
-        rows, way = native.rows[found], native.slid[found] << 16 | native.dlid[found]
-        if table.networks is not None:
-            way |= table.networks[rows].astype(np.int64) << 32
-        first = rows[[mine[0] for _, mine in by_value(way)]] if len(rows) else rows
-        for row, (source, _) in zip(first.tolist(), ends_of(table, first), strict=True):
-            self.acknowledging.keep(source, None, table.chunk.first + row, int(table.chunk.time_ns[row]))
-        bth, data = table.located.at("bth")[rows], table.chunk.data
-        whole = np.flatnonzero(bth + BTH.size + AETH.size <= table.located.limit[rows])
-        syndrome = value_at(data, bth[whole] + BTH.size, AETH.syndrome)
-        some = whole[syndrome >> 5 == RNR]
-        psn = value_at(data, bth[some], BTH.psn)
-        alike = [mine for _, mine in by_value(mix([way[some], psn]))] if len(some) else []
-        one_each = rows[some[[mine[0] for mine in alike]]] if alike else rows[:0]
-        for (source, destination), mine in zip(ends_of(table, one_each), alike, strict=True):
-            row = int(rows[some[mine[0]]])
-            key = source, destination, int(psn[mine[0]])
-            self.not_ready.keep(key, self.not_ready.get(key, 0) + len(mine), table.chunk.first + row, int(table.chunk.time_ns[row]))
-
     @on_event(Exhausted)
     def exhausted(self, event: Exhausted, context: Context) -> Iterator[Hit]:
         if context.table.located.at("lrh")[event.frame - context.table.chunk.first] >= 0:
-            yield of_stream(event, (event.first, "first repetition"), sent=event.sent, allowed=event.allowed, of=event.ends)
+            yield of_stream(event, (event.first, "first repetition"), sent=event.sent, allowed=event.allowed, slot=event.slot)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """INFO where each repetition may follow an RNR NAK that was recorded before or after it, or that was filtered out."""
-        ends = hit.arguments["of"]
-        asked = self.not_ready.get((ends.destination, ends.source, hit.arguments["psn"]), 0)
-        repeated = asked >= hit.arguments["sent"] - 1 or self.not_ready.dropped.count > 0
-        if repeated or ends.destination not in self.acknowledging:
+        streams = context.get(Streams)
+        stream = streams.all[hit.arguments["slot"]]
+        if not any(response and source == stream.ends.destination for _, source, _, response in streams.between):
+            return INFO
+        answers = streams.other(stream)
+        asked = answers.not_ready or {} if answers is not None else {}
+        if asked.get(hit.arguments["psn"], 0) >= hit.arguments["sent"] - 1 or len(asked) == MAX_NOT_READY:
             return INFO
         return super().severity_at_end(hit, context)
