@@ -73,7 +73,7 @@ TESTED_BY_OTHERS = {
     ),
     "transport": (
         "tests/transport/test_flows.py and test_streams.py",
-        "credits events lost_requests multicast stream_packets",
+        "credits events lost_requests multicast",
     ),
     "tui": (
         "tests/tui/test_snapshots.py, and test_ending.py for the drivers",

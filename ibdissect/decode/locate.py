@@ -26,7 +26,7 @@ from ibdissect.capture.chunk import (
     LINKS_RAW_IP,
     Chunk,
 )
-from ibdissect.engine import link_headers
+from ibdissect.engine import link_headers, opcode_parts
 from ibdissect.engine.locate import Finder
 from ibdissect.engine.offsets import MAX_DEPTH
 from ibdissect.wire import encapsulation, headers
@@ -74,6 +74,10 @@ def _chains() -> tuple[dict[str, npt.NDArray[np.int16]], Int]:
 
 
 EXTENDED_AT, EXTENDED_SIZE = _chains()
+IN_STREAM, IS_RESPONSE, STARTS_WRITE = (
+    np.frombuffer(one, np.bool_) for one in (opcode_parts.IN_STREAM, opcode_parts.IS_RESPONSE, opcode_parts.STARTS_WRITE)
+)
+GOES_ON, LEAVES_OPEN = (np.frombuffer(one, np.uint8) for one in (opcode_parts.GOES_ON, opcode_parts.LEAVES_OPEN))
 EXTENDED_STRUCTS: dict[StructType, str] = {getattr(headers, name): name for name in _EXTENDED}
 
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from ibdissect.capture.gather import u24
 from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode.locate import GOES_ON, IN_STREAM, IS_RESPONSE, LEAVES_OPEN
 from ibdissect.decode.sa_tables import RMPP_END
 from ibdissect.dissect.info_line import summaries
 from ibdissect.dissect.shown_value import Presenter
 from ibdissect.engine.psn_gaps import FAR, distance
-from ibdissect.transport.stream_packets import GOES_ON, IN_STREAM, IS_RESPONSE, LEAVES_OPEN
 from ibdissect.wire.headers import BTH, PSNS, RETH
 from ibdissect.wire.mad import MAD, RMPP, RMPP_CLASSES
 from ibdissect.wire.numbers import DATA

@@ -9,9 +9,9 @@ import numpy as np
 
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.hidden.cut_keys import hidden_bytes
+from ibdissect.decode.locate import IS_RESPONSE
 from ibdissect.dissect.named_values import MESSAGE_KINDS
 from ibdissect.transport.message_table import MessageTable
-from ibdissect.transport.stream_packets import IS_RESPONSE
 
 MAX_FOLLOWED = 1 << 20
 """Payload bytes that are put together, from the message of the frame that was asked about; and as many before it."""

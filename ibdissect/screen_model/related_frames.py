@@ -8,11 +8,11 @@ import numpy as np
 
 from ibdissect.decode.addresses import ends_at
 from ibdissect.decode.connection_events import ConnectionSetUp
+from ibdissect.decode.locate import IS_RESPONSE
 from ibdissect.dfilter.answers import REQUEST_FRAME, RESPONSE_FRAME
 from ibdissect.mad.rmpp import RmppMessage
 from ibdissect.mad.rmpp_reassembly import Reassembled, Transfers, messages
 from ibdissect.transport.message_table import MessageTable
-from ibdissect.transport.stream_packets import IS_RESPONSE
 from ibdissect.wire.headers import BTH, DETH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import CM_CLASS, DIRECTED, LID_ROUTED, SM_INFO

@@ -10,10 +10,12 @@ import numpy as np
 
 from ibdissect.bounded import Dropped, dropped_of
 from ibdissect.capture.chunk import LINK_ERF
+from ibdissect.capture.gather import looked_up
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.capture_places import UNUSUAL_NS, Scopes
 from ibdissect.decode.history import AFTER_ALL, SECOND_NS
 from ibdissect.decode.identity import Time
+from ibdissect.decode.locate import EXTENDED_SIZE, IN_STREAM
 from ibdissect.mad.datagrams import Datagrams
 from ibdissect.mad.loss_times import MAX_SECONDS, MissedPackets
 from ibdissect.mad.missed_exchanges import SmpGaps
@@ -21,8 +23,8 @@ from ibdissect.mad.transactions import SWAPPED_NS, Transactions
 from ibdissect.mad.write_times import WriteTimes
 from ibdissect.transport.lost_requests import answered_early, gaps, in_order
 from ibdissect.transport.psn_streams import Streams
-from ibdissect.transport.stream_packets import cut_off
 from ibdissect.wire.encapsulation import ERF
+from ibdissect.wire.headers import BTH
 from ibdissect.wire.mad import MAD
 
 NEAR = 10
@@ -38,6 +40,7 @@ FAR_LONGER, FEW = 4, 2
 ENOUGH = 1000
 """This many packets whose loss would have been noticed prove that none is missing: at 1 % loss, only one of 20,000 captures would
 show no loss."""
+_HEADERS_SIZE = (BTH.size + EXTENDED_SIZE).astype(np.uint8)
 
 
 class CaptureLoss:
@@ -99,7 +102,7 @@ class CaptureLoss:
                 self.unsorted |= bool((pauses[back] > -SECOND_NS).any())
                 self._back += (self._that_fit(table, back, len(self._back), self._uncounted) + table.chunk.first).tolist()
             self._tick(table)
-        rows = cut_off(table)
+        rows = _cut_off(table)
         for row in rows[np.unique(table.chunk.time_ns[rows] // SECOND_NS, return_index=True)[1]].tolist() if len(rows) else ():
             self.cut.add(table.chunk.first + row, int(table.chunk.time_ns[row]))
         for row in _unread(table) if table.located.snapped.any() else ():
@@ -275,3 +278,9 @@ def _unread(table: ChunkTable) -> list[int]:
             if struct is not None and table.first(struct)[row] < 0:
                 found.append(row)
     return found
+
+
+def _cut_off(table: ChunkTable) -> Int:
+    """Rows of stream packets whose extended headers are cut off by the snap length: only their PSNs and OpCodes are known."""
+    loc, bth = table.located, table.located.at("bth")
+    return np.flatnonzero((bth >= 0) & looked_up(loc.opcode, IN_STREAM) & (loc.limit - bth < looked_up(loc.opcode, _HEADERS_SIZE)))

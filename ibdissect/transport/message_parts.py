@@ -8,11 +8,10 @@ import numpy.typing as npt
 from ibdissect.capture.gather import looked_up
 from ibdissect.decode import Bool, Int
 from ibdissect.decode.equal_rows import Columns, is_in, places_in, run_starts
+from ibdissect.decode.locate import GOES_ON, LEAVES_OPEN
 from ibdissect.dissect.named_values import MESSAGE_KINDS
 from ibdissect.engine.message_places import PLACE_BITS
 from ibdissect.wire.opcodes import OPCODES, READ_REQUEST, SERVICE, UC, UD
-
-from .stream_packets import GOES_ON, LEAVES_OPEN
 
 SEND, WRITE, READ, ATOMIC, ATOMIC_WRITE, FLUSH, CONNECT, DISCONNECT, SIDR = range(len(MESSAGE_KINDS))
 REQUEST, ACKNOWLEDGED, REFUSED, READ_DATA, ATOMIC_DATA, NOTIFIED, UNREAD = range(7)

@@ -20,6 +20,7 @@ from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.addresses import ends_hash, ends_of
 from ibdissect.decode.equal_rows import SPREAD, run_starts
 from ibdissect.decode.identity import Mark, StreamNumber
+from ibdissect.decode.locate import IS_RESPONSE
 from ibdissect.decode.payload_sizes import payload_sizes
 from ibdissect.engine.message_places import BEHIND_READ, COLUMNS, PLACE_BITS
 from ibdissect.engine.psn_order import MAX_ORDERS
@@ -30,7 +31,6 @@ from .congestion import SPECIAL_QP
 from .events import StreamEnds
 from .message_parts import ACKNOWLEDGED, ATOMIC_DATA, NOTIFIED, READ_DATA, REFUSED, REQUEST, UNREAD, MessageColumns, Parts, assembled
 from .psn_streams import Streams
-from .stream_packets import IS_RESPONSE
 
 MAX_DATAGRAM_STREAMS = 65536
 """Senders to queue pairs of UD; messages of further ones are left out."""

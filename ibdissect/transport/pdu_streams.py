@@ -18,6 +18,7 @@ from msgspec import field as each_new
 from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.decode.connection_events import ConnectionSetUp
 from ibdissect.decode.identity import Code, QpNumber, Side
+from ibdissect.decode.locate import IS_RESPONSE
 from ibdissect.decode.payloads import served
 from ibdissect.decode.reassembled import FrameSpan, WholeMessage
 from ibdissect.decode.services import PART
@@ -26,8 +27,6 @@ from ibdissect.wire.headers import PSNS
 from ibdissect.wire.opcodes import OPERATION, READ_REQUEST
 from ibdissect.wire.places import CmPayload, Stream, TcpPort
 from ibdissect.wire.tail import length_of
-
-from .stream_packets import IS_RESPONSE
 
 if TYPE_CHECKING:
     from ibdissect.decode import ChunkTable

@@ -18,6 +18,7 @@ from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.addresses import End, ends_of
 from ibdissect.decode.conversation_keys import connection_at
 from ibdissect.decode.identity import QpNumber, Side
+from ibdissect.decode.locate import GOES_ON, IN_STREAM, IS_RESPONSE, LEAVES_OPEN, STARTS_WRITE
 from ibdissect.decode.payloads import about
 from ibdissect.decode.reassembled import SPAN, FrameSpan, JoinedRecords, WholeMessage
 from ibdissect.decode.services import FIRST, IN_PARTS, LAST, ONLY, PART, Services
@@ -29,7 +30,6 @@ from ibdissect.wire.ulp import rpcrdma
 
 from .pdu_streams import PduStreams, first_psns, streams_of
 from .rpc_rdma_chunks import Chunks, Range
-from .stream_packets import GOES_ON, IN_STREAM, IS_RESPONSE, LEAVES_OPEN, STARTS_WRITE
 from .tcp_streams import TcpStreams
 
 MAX_OPEN = 4096

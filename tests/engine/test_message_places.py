@@ -74,8 +74,30 @@ def test_an_answer_far_behind_what_was_asked_is_nobodys() -> None:
     assert places(write(5), ack(5), ack(6), ack(0x20005)) == [(1, 5), (2, 5), (3, 6)]
 
 
+def test_the_answers_of_a_long_read_are_not_far() -> None:
+    read = craft.rc(0x0C, ext={"RETH": {"va": 0, "r_key": 1, "dmalen": 1 << 26}}, slid=1, dlid=2, bth={"psn": 5, "destqp": 9})
+    last = craft.rc(0x0F, bytes(64), ext={"AETH": {"syndrome": 31, "msn": 1}}, slid=2, dlid=1, bth={"psn": 0x30005, "destqp": 8})
+    assert places(read, ack(5), last) == [(1, 5), (2, 5), (3, 0x30005)]
+
+
 def test_answers_from_before_the_first_request_are_nobodys() -> None:
     assert places(write(5), ack(5), ack(4)) == [(1, 5), (2, 5)]
+    assert places(write(7), write(6), ack(7), ack(6)) == [(1, 7), (2, 6), (3, 7), (4, 6)]  # a later one may be the first
+
+
+def test_a_notification_is_for_requests_where_both_ends_ask() -> None:
+    back = craft.rc(0x0A, bytes(64), slid=2, dlid=1, bth={"psn": 0x70, "destqp": 8})
+    answer = craft.rc(0x11, slid=1, dlid=2, bth={"psn": 0x70, "destqp": 9})
+    notification = craft.rc(0x81, bytes(16), slid=2, dlid=1, bth={"destqp": 8})
+    assert places(write(5), ack(5), back, answer, notification)[-1] == (5, 5)
+
+
+@pytest.mark.slow
+def test_no_psn_leads_into_another_stream() -> None:
+    """Each PSN is far below the one before."""
+    frames = [write(-70_000 * i % TURN) for i in range((1 << PLACE_BITS) // TURN + 100)]
+    found = noted(tables_of(craft.erf_pcap(frames, step_ns=1000)), LaneFollower())[:, 0]
+    assert 1 << PLACE_BITS - 1 < found.max() < 1 << PLACE_BITS and found.min() >= 0 and len(found) > 4000
 
 
 def test_a_wrong_icrc_makes_an_unexpected_psn_worthless() -> None:

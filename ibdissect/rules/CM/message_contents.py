@@ -13,6 +13,7 @@ from ibdissect.decode.addresses import End, ends_of
 from ibdissect.decode.cm_connections import Connections
 from ibdissect.decode.connection_events import ConnectionSetUp
 from ibdissect.decode.identity import QueuePairId
+from ibdissect.decode.locate import GOES_ON
 from ibdissect.diagnosis.diagnosis_for_rules import Stories
 from ibdissect.engine.psn_gaps import FAR, distance
 from ibdissect.lint.finding import Severity
@@ -21,7 +22,6 @@ from ibdissect.rules.shared.connection_rule import JUDGED, QUIET_NS
 from ibdissect.rules.shared.not_seen import QuotingRule
 from ibdissect.transport.events import Repeated
 from ibdissect.transport.psn_streams import Stream, Streams
-from ibdissect.transport.stream_packets import GOES_ON
 from ibdissect.wire.cm import REJ, REQ
 from ibdissect.wire.headers import AETH, BTH
 from ibdissect.wire.mad import MAD

@@ -13,10 +13,10 @@ from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.addresses import End, ends_at
 from ibdissect.decode.equal_rows import is_in
 from ibdissect.decode.identity import Frame
+from ibdissect.decode.locate import IS_RESPONSE
 from ibdissect.decode.native_packets import Native
 from ibdissect.lint.rule import Hit
 from ibdissect.mad.transactions import Transactions
-from ibdissect.transport.stream_packets import IS_RESPONSE
 from ibdissect.wire.headers import AETH, BTH, PSNS
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import FULL, SET, SMP_CLASSES, STATUS

@@ -13,6 +13,7 @@ from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.equal_rows import groups, is_in
 from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.identity import FlowId, LidId, PKey
+from ibdissect.decode.locate import IN_STREAM, IS_RESPONSE
 from ibdissect.decode.native_packets import Native, source_qps
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, SEEN, Context, Hit, Rule
@@ -23,7 +24,6 @@ from ibdissect.subnet.early_packets import MAX_FLOWS
 from ibdissect.subnet.p_keys import Verdict
 from ibdissect.subnet.visible_managers import AGES_NS
 from ibdissect.transport.psn_streams import Streams
-from ibdissect.transport.stream_packets import IN_STREAM, IS_RESPONSE
 from ibdissect.wire.numbers import BASE, FULL, GSI_QP
 
 
