@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from ibdissect.bounded import Dropped
+from ibdissect.bounded import KeptDict
 from ibdissect.decode.addresses import End, lid_end
 from ibdissect.decode.bit_fields import value_at
 from ibdissect.decode.identity import LidId
@@ -44,9 +44,8 @@ class TwoManagers(Rule):
     example = "SMInfos that show two managers, and SubnSets of the first, the second and the first again to one LID within ten seconds"
 
     def __init__(self) -> None:
-        self.last: dict[End, tuple[tuple[int, int, int], tuple[int, int, int]]] = {}
+        self.last = KeptDict[End, tuple[tuple[int, int, int], tuple[int, int, int]]](MAX_LIDS, "LIDs that managers write to")
         """Sender, frame and time of the latest Set to each LID of a network, and of the latest of another manager before it."""
-        self.dropped = Dropped("LIDs that managers write to")
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, _context: Context) -> Iterator[Hit]:
@@ -74,10 +73,7 @@ class TwoManagers(Rule):
             if not since or (tools[i] and not _is_master(managers[LidId(sender)], sender, frame)):
                 continue
             latest, other = self.last.get(target, (NOBODY, NOBODY))
-            if latest is not NOBODY or len(self.last) < MAX_LIDS:
-                self.last[target] = (sender, frame, time_ns), other if latest[0] == sender else latest
-            else:
-                self.dropped.add(frame, time_ns)
+            self.last.keep(target, ((sender, frame, time_ns), other if latest[0] == sender else latest), frame, time_ns)
             if latest[0] == sender or other[0] != sender or time_ns - other[2] >= MIXED_NS:
                 continue
             if not event.subnet.kept(lid, other[1], frame):  # another port has the LID by now
