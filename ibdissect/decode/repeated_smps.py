@@ -13,7 +13,7 @@ from ibdissect.capture.chunk import LINK_ERF, LINK_INFINIBAND
 from ibdissect.engine.seen_before import Marks
 from ibdissect.wire.column import ComputedField
 from ibdissect.wire.encapsulation import ERF
-from ibdissect.wire.expr import And, Arith, Compare, Expr, In, Not, Or, Present
+from ibdissect.wire.expr import And, Arith, Compare, Expr, In, Not, Or, Present, Where
 from ibdissect.wire.headers import BTH, ICRC, VCRC
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD, MAD_SIZE
 from ibdissect.wire.numbers import DIRECTED, LID_ROUTED
@@ -72,6 +72,8 @@ def _is_part_of_content(part: Any) -> bool:
         return apart and not isinstance(part, ComputedField) and _is_part_of_content(part.owner)
     if isinstance(part, type):
         return part not in (ERF, ICRC, VCRC)
+    if isinstance(part, Where):
+        return part.of_content and _is_part_of_content(part.of)
     if isinstance(part, (And, Arith, Compare, In, Not, Or, Present)):
         return all(_is_part_of_content(getattr(part, name)) for name in part.__struct_fields__)
     if isinstance(part, tuple):

@@ -181,6 +181,8 @@ class Where(Expr, Record, frozen=True, eq=False):
 
     of: type[Struct] | Field[Any] | None
     holds: Callable[[Any], Any]
+    of_content: bool = False
+    """Whether it asks of an SMP only what `decode.repeated_smps.contents` says: then equal ones are not judged again."""
 
 
 def present(what: type[Struct] | Value) -> Expr:

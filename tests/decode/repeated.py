@@ -19,6 +19,7 @@ ASKED: dict[str, Expr] = {
     "VCR": VCRC.crc == 7,
     "BEF": PortInfo.lid < previous(PortInfo.lid),
     "FUN": Where(PortInfo, lambda table: table.values(BTH.psn) > LATE),
+    "ONC": Where(PortInfo, lambda table: table.values(BTH.psn) > LATE, of_content=True),
     "CAL": late == 1,
     "SML": PortInfo.master_sm_lid == 7,
 }  # fmt: skip

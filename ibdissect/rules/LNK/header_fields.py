@@ -111,7 +111,7 @@ class LengthTooSmall(Rule):
     code, name, severity = "LNK004", "lrh-pktlen-minimum", ERROR
     explains = ("ROC006", "ROC007")
     reference = "IBA 7.7; sizes of LRH, GRH, BTH and ICRC"
-    when = Where(LRH.pktlen, too_small)
+    when = Where(LRH.pktlen, too_small, of_content=True)
     message = "PktLen of {pktlen} words, a packet with LNH {lnh} has at least {least}"
     example = "a packet with PktLen 3"
 

@@ -115,7 +115,7 @@ class PartitionTwice(LearntFactRule):
     code, name, severity = "PKY009", "pkey-table-duplicate", WARNING
     reference = "Shanley, membership; kernel qib add_pkey"
     on = PKeyTable
-    when = HAS_CONTENT & Where(PKeyTable, twice)
+    when = HAS_CONTENT & Where(PKeyTable, twice, of_content=True)
     message = "P_Key 0x{p_key:04x} is twice in block {block} of the P_Key table, as entries {first} and {second}"
     example = "SubnSet(P_KeyTable) with 0xFFFF, 0x8001, 0x8001"
     written = (P_KEY_TABLE,)

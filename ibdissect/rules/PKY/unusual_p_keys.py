@@ -140,7 +140,7 @@ class DefaultPartitionMissing(Rule):
     code, name, severity = "PKY008", "default-table-missing", INFO
     reference = "Shanley, non-volatile memory"
     on = PKeyTable
-    when = HAS_CONTENT & Where(PKeyTable, _no_default)
+    when = HAS_CONTENT & Where(PKeyTable, _no_default, of_content=True)
     ports = END_PORTS
     flow = (LRH.slid, LRH.dlid, MAD.attribute_modifier, SMPDirected.initial_path)
     message = "entry 0 of the P_Key table is empty while others hold partitions"

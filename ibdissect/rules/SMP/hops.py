@@ -55,7 +55,7 @@ class ZeroHop(Rule):
 
     code, name, severity = "SMP026", "dr-zero-hop", ERROR
     reference = "IBA 14.2.2.2"
-    when = Where(SMPDirected.initial_path, _zero_hop)
+    when = Where(SMPDirected.initial_path, _zero_hop, of_content=True)
     flow = (LRH.slid, SMPDirected.initial_path)
     message = "the route of {hop_count:hop} leaves a node by port 0 at hop {hop}"
     example = "a directed-route SubnGet with HopCount 3 and InitialPath 0,1,0,2"
