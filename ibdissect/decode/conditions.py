@@ -121,6 +121,11 @@ class Evaluator:
         other = self.series(right)
         if absent(left) or absent(other):
             return np.zeros(self.size, np.bool_)
+        if left.rows is not other.rows:  # often one side has a value in each entry: no pairs to look for
+            if left.rows is self.all and other.rows is not None:
+                return self.reduce(other.rows, compared(expr.op, left.pick(other.rows), other), every=every)
+            if other.rows is self.all and left.rows is not None:
+                return self.reduce(left.rows, compared(expr.op, left, other.pick(left.rows)), every=every)
         out, against_it = np.zeros(self.size, np.bool_), np.zeros(self.size, np.bool_)
         for entries, hits, _ in _pairwise(expr.op, left, other):
             if entries is None:

@@ -59,6 +59,7 @@ TABLE = native_table(FRAMES)
         (PKeyEntry.p_key == LRH.slid, []),
         (PKeyEntry.p_key_base == (LRH.slid - 1), [2]),  # the third entry: any of them counts
         (LRH.slid == PKeyEntry.p_key_base + 1, [2]),
+        (LRH.slid != PKeyEntry.p_key_base + 1, []),
         (PKeyEntry.p_key_base != LRH.slid, [2]),  # all entries differ from 3
         (PKeyEntry.p_key_base != (LRH.slid - 1), []),
         (PKeyEntry.p_key_base < (LRH.slid - 2), [2]),
