@@ -26,6 +26,9 @@ USUAL_TIMEOUT = 14
 PATIENCE = LATEST_NS / SECOND_NS
 """What is unfinished so shortly before the capture ends may still be under way: the requester's timer has not run out."""
 
+MANY_GAPS, USUAL_PART = 8, 5
+"""A network that loses every fifth packet in so many places is hardly in use."""
+
 
 def of_stream(
     event: StreamEvent, proof: tuple[int, str] | None = None, count: int = 1, frames: tuple[int, ...] = (), **arguments: object
@@ -336,8 +339,9 @@ class MessageLost(Rule):
     of the traffic shows that the capture misses nothing: a thousand packets follow each other or were answered, and they are so many
     that ten would be missing if the capture had lost the same share of them as of UC. Otherwise an `info`; silent in ERF captures whose
     traffic does not show that (ibdump counts no losses). A packet that arrives late was recorded out of order. An `info` where nothing
-    came for two seconds, or more packets are missing than came: a program that runs again may use the same queue pairs. Silent where the
-    snap length cut off headers within ten seconds.
+    came for two seconds, or more packets are missing than came: a program that runs again may use the same queue pairs. The same where more
+    than a fifth of a stream is missing in eight gaps or more: the rest took paths that the capture does not show. Silent where the snap
+    length cut off headers within ten seconds.
     """
 
     code, name, severity = "RC021", "uc-message-gap", WARNING
@@ -361,4 +365,11 @@ class MessageLost(Rule):
             if not loss.cut_near(gap.time_ns):
                 before = gap.before, "the packet before the gap"
                 anew = gap.count > stream.packets or loss.nanoseconds_between(gap.before, gap.frame) > SECOND_NS
-                yield of_gap(stream, gap, (gap.start + gap.count) % PSNS, before, severity=None if proved and not anew else INFO)
+                doubtful = anew or _elsewhere(stream)
+                yield of_gap(stream, gap, (gap.start + gap.count) % PSNS, before, severity=None if proved and not doubtful else INFO)
+
+
+def _elsewhere(stream: Stream) -> bool:
+    """Whether so much of a stream is missing, here and there, that it takes other paths, too."""
+    missing = stream.missing - stream.filled
+    return len(stream.gaps) >= MANY_GAPS and missing * USUAL_PART > missing + stream.packets

@@ -172,6 +172,10 @@ IN_ORDER = [one for psn in range(1, 1002) for one in (ask(psn), answer(psn, psn)
 SELDOM = [UC[0], UC[2], *[roce2(UC_SEND, b"data", bth={"psn": psn}) for psn in range(4, 204)]]
 case("RC021", [UC[0], UC[2], *IN_ORDER], UC, frames=[2], severity="warning", file=ethernet_pcap)
 case("RC021", [*SELDOM, *IN_ORDER], UC, frames=[2], severity="info", file=ethernet_pcap)
+# a network that spreads a stream over two paths, of which the capture shows one; not one that loses every sixth packet
+for every, kept, number, how in ((3, 2, 10, "info"), (6, 5, 10, "warning"), (3, 2, 8, "warning")):
+    some = [roce2(UC_SEND, b"data", bth={"psn": psn}) for psn in range(number * every) if psn % every < kept]
+    case("RC021", [*some, *IN_ORDER], UC, severity=how, file=ethernet_pcap)
 # ibdump may have missed it
 UC_ERF = [rc(UC_SEND, b"data", bth={"psn": psn}) for psn in (1, 3)]
 case("RC021", ethernet_pcap([UC[0], UC[2]]), erf_pcap(UC_ERF), file=None)  # type: ignore[arg-type]
