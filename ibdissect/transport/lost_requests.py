@@ -58,11 +58,12 @@ def in_order(streams: Streams) -> int:
 def answered_early(streams: Streams, within_ns: int) -> bool:
     """Whether any stream's first response was recorded before the request that it answers, by at most `within_ns`.
 
-    A longer time, or a refusal, proves nothing: the requester may repeat what the other side received before the capture began.
+    A longer time proves nothing, nor does a refusal where the set-up is not captured: the requester may repeat what the other side received
+    before the capture began.
     """
     for one in streams.all:
         peer = streams.other(one) if one.response else None
-        if peer is None or peer.first_frame < one.first_frame or one.rnr or one.naks:
+        if peer is None or peer.first_frame < one.first_frame or ((one.rnr or one.naks) and one.lane.setup is None):
             continue
         if distance(one.first_psn, peer.first_psn) >= 0 and peer.first_ns - one.first_ns <= within_ns:
             return True

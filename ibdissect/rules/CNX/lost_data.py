@@ -11,6 +11,7 @@ from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, Context, Hit, on_end
 from ibdissect.rules.shared.not_seen import QuotingRule
 from ibdissect.rules.shared.story_rule import StoryRule
+from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.text import counted
 
 TOLD = 5
@@ -106,10 +107,13 @@ class ReadOrderWrong(StoryRule, QuotingRule):
 
     A READ that follows the request before it, so that it is no repetition, and a Middle or Last with its PSN; or all responses up to a
     First or Only that has a later PSN. Silent where another READ may have asked for the rest; an `info` where the capture misses packets
-    meanwhile.
+    meanwhile, or shows answers in front of what they answer: the clock of one direction is behind.
     """
 
     code, name, severity = "CNX018", "read-order-wrong", ERROR
     reference = "IBA 9.7.5.1.9, 9.4.4"
     cause = "read-order-wrong"
     example = "a READ of 3000 bytes, answered with RDMA READ Response Middle, First and Last"
+
+    def outdated(self, hit: Hit, context: Context, shown: int) -> bool:
+        return super().outdated(hit, context, shown) or context.get(CaptureLoss).disorderly()

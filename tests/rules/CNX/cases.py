@@ -253,12 +253,17 @@ case("CNX016", used_twice(READS, TOO_FEW), used_twice(READS, OTHERS, skew=300 * 
 case("CNX016", read(500, misses=True), read(1000, misses=True), severity="info", file=None)
 
 
-def parts(*opcodes: int, before: int = 110, again: bool = False, misses: bool = False) -> bytes:
-    """Responses to a READ, and requests before it up to a PSN; its second part is perhaps asked for again."""
+def parts(*opcodes: int, before: int = 110, again: bool = False, misses: bool = False, skew: int = 0, nak: bool = False) -> bytes:
+    """Responses to a READ, and requests before it up to a PSN; its second part is perhaps asked for again. `skew`: of the clock of B."""
     lab = Lab()
     if misses:
         misses_one(lab)
-    lab.good(lab.up(), 100, before - 100)
+    start = lab.up()
+    lab.ask(start, 100)
+    lab.answer(start + 5 * US - skew, 100, msn=100)
+    if nak:
+        lab.answer(start + 10 * US, 101, syndrome=0x60, msn=100)
+    lab.good(start + 100 * US, 101, before - 101)
     lab.ask(SEC, 110, opcode=READ, dma=1000)
     if again:
         lab.ask(SEC + 50 * US + 500, 111, opcode=READ, dma=744)
@@ -270,6 +275,11 @@ def parts(*opcodes: int, before: int = 110, again: bool = False, misses: bool = 
 IN_ORDER, LATER_FIRST = (0x0D, 0x0E, 0x0F), (0x0E, 0x0D, 0x0F)
 case("CNX018", parts(*LATER_FIRST), parts(*IN_ORDER), severity="error", file=None)
 case("CNX018", parts(*LATER_FIRST, misses=True), parts(*IN_ORDER, misses=True), severity="info", file=None)
+# an answer in front of its request shows that the clock of one direction is behind
+SKEWED = 20 * US
+case("CNX018", parts(*LATER_FIRST, skew=SKEWED), parts(*IN_ORDER, skew=SKEWED), severity="info", file=None)
+case("CNX018", parts(*LATER_FIRST, skew=SKEWED, nak=True), parts(*IN_ORDER), severity="info", also=["RC004"], file=None)
+case("CNX018", parts(*LATER_FIRST, nak=True), parts(*IN_ORDER), severity="error", also=["RC004"], file=None)
 FIRST_AGAIN, ONLY_LAST = (0x0D, 0x0D, 0x0F), (0x0D, 0x0E, 0x10)
 for wrong in (FIRST_AGAIN, ONLY_LAST):
     case("CNX018", parts(*wrong), parts(*IN_ORDER), file=None)
