@@ -58,24 +58,27 @@ _SIZE = MAD_SIZE[BASE_VERSION_IB]
 
 
 @cache
-def rests_on_content(on: type[Struct] | None, condition: Expr) -> bool:
-    """Whether a condition about occurrences of `on` holds for a subnet management packet if it holds for one with equal `contents`."""
-    return on is not None and _is_part_of_content(on) and _is_part_of_content(condition)
+def rests_on_content(on: type[Struct] | None, condition: Expr, *known: type) -> bool:
+    """Whether a condition about occurrences of `on` holds for a subnet management packet if it holds for one with equal `contents`.
+
+    `known`: kinds of operands whose values are compared, too.
+    """
+    return on is not None and _is_part_of_content(on, known) and _is_part_of_content(condition, known)
 
 
-def _is_part_of_content(part: Any) -> bool:
+def _is_part_of_content(part: Any, known: tuple[type, ...]) -> bool:
     """Whether what a condition names is among the contents, if it is in such a packet at all."""
     if isinstance(part, Field):
         of_mads = part.owner is MAD or any(isinstance(place, MadFormat) for place in part.owner.carried_by)
         left_out = BTH.psn if part.owner is BTH else MAD.transaction_id if of_mads else None
         apart = left_out is None or part.bit + part.bits * part.count <= left_out.bit or part.bit >= left_out.bit + left_out.bits
-        return apart and not isinstance(part, ComputedField) and _is_part_of_content(part.owner)
+        return apart and not isinstance(part, ComputedField) and _is_part_of_content(part.owner, known)
     if isinstance(part, type):
         return part not in (ERF, ICRC, VCRC)
     if isinstance(part, Where):
-        return part.of_content and _is_part_of_content(part.of)
+        return part.of_content and _is_part_of_content(part.of, known)
     if isinstance(part, (And, Arith, Compare, In, Not, Or, Present)):
-        return all(_is_part_of_content(getattr(part, name)) for name in part.__struct_fields__)
+        return all(_is_part_of_content(getattr(part, name), known) for name in part.__struct_fields__)
     if isinstance(part, tuple):
-        return all(map(_is_part_of_content, part))
-    return part is None or isinstance(part, (int, str, bytes, frozenset))
+        return all(_is_part_of_content(one, known) for one in part)
+    return part is None or isinstance(part, (int, str, bytes, frozenset, *known))

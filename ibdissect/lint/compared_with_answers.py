@@ -16,7 +16,7 @@ from ibdissect.decode import Bool, Int
 from ibdissect.decode.conditions import Evaluator
 from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.operand_values import NumberSeries, Series
-from ibdissect.decode.repeated_smps import SMALL, together
+from ibdissect.decode.repeated_smps import SMALL, rests_on_content, together
 from ibdissect.errors import SpecError
 from ibdissect.subnet.attribute_smps import AttributeSmp, AttributeSmps
 from ibdissect.subnet.earlier_answers import AttributeHistory
@@ -71,7 +71,7 @@ class AnswersEvaluator(Evaluator):
 def suspects(smps: AttributeSmps, condition: Expr) -> Bool:
     """SMPs for which a condition holds, bool[n]: of many, only those are judged that say something new (`decode.repeated_smps`)."""
     history = smps.history
-    if history is None or len(smps.content) < SMALL:
+    if history is None or len(smps.content) < SMALL or not rests_on_content(MAD, condition, Previous):
         return AnswersEvaluator(smps).mask(condition)
     if isinstance(condition, And) and not _asked(condition.parts[0]) and not AnswersEvaluator(smps).mask(condition.parts[0]).any():
         return np.zeros(len(smps), np.bool_)  # as where nobody writes: what others showed is not looked up

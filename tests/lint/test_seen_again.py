@@ -12,6 +12,8 @@ from ibdissect.lint import compared_with_answers, stateless_rules
 from ibdissect.lint.linter import Linter
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.rules import load
+from ibdissect.rules.shared.attribute_rule import ANSWERED, AttributeRule
+from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.words import Rule
@@ -107,8 +109,22 @@ class OfPort(Rule):
     code, name, message, when = "ZYB002", "of-port", "two", (PortInfo.neighbor_mtu == 9) & (PortInfo.mtu_cap > 1)
 
 
-for made in (OfPacket, OfPort):
+class OfTransaction(AttributeRule):
+    """It depends on what makes no packet new."""
+
+    code, name, example, message, why = "ZYB003", "of-transaction", "any", "{port}", "shown"
+    at = PortInfo.neighbor_mtu
+    when = ANSWERED & ((MAD.transaction_id & 0xFFFFFFFF) == 9)
+
+
+for made in (OfPacket, OfPort, OfTransaction):
     REGISTRY.pop(made.code)
+
+
+@pytest.mark.parametrize("few", [1, 1 << 30])
+def test_a_rule_that_asks_for_the_transaction_id_sees_every_packet(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    frames = [answer(5, NODE_INFO, node(5)), *[answer(5, PORT_INFO, port_info(5))] * 11]
+    assert [one[1] for one in judged(apart(frames), [OfTransaction], few, 800, monkeypatch)] == [9]
 
 
 @pytest.mark.parametrize(("revision", "mtu", "again", "found"), [(1, 5, 0, []), (7, 5, 1, [3, 8, 13]), (1, 9, 0, [5, 10, 15])])
