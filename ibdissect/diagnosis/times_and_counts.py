@@ -20,8 +20,8 @@ SHARE = 5
 
 def times_of(half: Any) -> ConnectionTimes | None:
     """The time of a direction by its parts; None without packets, or where answers are cut off before they say whether they are NAKs,
-    or where more was under way than is remembered, or all packets were captured twice."""
-    if half is None or not half.since or half.unread or half.forgotten or captured_twice(half):
+    or where more was under way than is remembered."""
+    if half is None or not half.since or half.unread or half.forgotten:
         return None
     trip = half.path.trip
     total, wait = beyond(half, trip)
@@ -40,21 +40,11 @@ def reordered(half: Any) -> bool:
     return bool(half.reorder_proof > half.loss_proof)
 
 
-def captured_twice(half: Any) -> bool:
-    """Whether each packet of three messages or more stands twice in the capture, the second time when it was acknowledged: captures of both
-    ends whose clocks differ were joined to one. Who repeats does not know of the acknowledgement, and hardly repeats all.
-    """
-    twice = half.messages >= LEAST_EPISODES and 2 * half.again == half.requests
-    return bool(twice and not half.last_try and not half.naks and not half.rnr_naks)
-
-
 def episodes_of(raw: Raw) -> tuple[Episode, ...]:
     """The episodes of both directions in order of time."""
     found: list[Episode] = []
     halves = raw.halves
     for half in halves:
-        if captured_twice(half):
-            continue
         late, quiet = reordered(half), half.idle_times()
         found += map(Episode, repeat(PAUSE), quiet[::2], quiet[1::2])
         for kind, start, end, again in half.episodes:
@@ -68,8 +58,7 @@ def counts_of(raw: Raw) -> Counts:
     """What both directions show together."""
     halves = raw.halves
     return Counts(
-        sum(half.messages for half in halves), sum(half.payload for half in halves),
-        sum(half.again for half in halves if not captured_twice(half)),
+        sum(half.messages for half in halves), sum(half.payload for half in halves), sum(half.again for half in halves),
         sum(half.naks for half in halves), sum(half.rnr_naks for half in halves),
         sum(lane.cnps for lane in raw.lanes if lane is not None), sum(half.marks for half in halves),
         sum(half.unread for half in halves),

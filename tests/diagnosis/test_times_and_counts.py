@@ -55,36 +55,6 @@ def test_the_first_packets_of_a_capture_in_another_order_are_not_sent_again(befo
     assert (lab.only().counts.packets_sent_again, lab.only().episodes == ()) == (again, not again)
 
 
-def slow_answers(lab: Lab, unanswered: int = 0, answered: bool = True) -> None:
-    """Each request is sent again when its timer runs out. `answered`: as is shown, before; `unanswered`: but for so many."""
-    for i in range(5):
-        lab.ask(i * 10 * MS, 100 + i)
-        lab.ask(i * 10 * MS + 700 * US, 100 + i)
-        if answered and i >= unanswered:
-            lab.answer(i * 10 * MS + 5 * US, 100 + i, msn=i + 1)
-        lab.answer(i * 10 * MS + 705 * US, 100 + i, msn=i + 1)
-
-
-@pytest.mark.parametrize(("unanswered", "answered", "cause"), [
-    (0, True, "healthy"), (1, True, "slow-by-timeout"), (0, False, "slow-by-timeout"),
-])  # fmt: skip
-def test_packets_of_both_ends_whose_clocks_differ_are_not_sent_again(unanswered: int, answered: bool, cause: str) -> None:
-    """All packets come twice, the second time when they were acknowledged. A requester that repeats one earlier has a timer."""
-    lab = Lab()
-    slow_answers(lab, unanswered, answered)
-    found = lab.only()
-    twice = cause == "healthy"
-    assert (found.cause, found.counts.packets_sent_again) == (cause, 0 if twice else 5)
-    assert (found.episodes == (), found.times is None) == (twice, twice)
-
-
-def test_a_request_that_is_not_sent_again_shows_that_the_others_are() -> None:
-    lab = Lab()
-    slow_answers(lab)
-    lab.good(60 * MS, 105)
-    assert lab.only().cause == "slow-by-timeout"
-
-
 def test_two_episodes_do_not_make_it_slow_and_three_do() -> None:
     for number, cause in ((2, "healthy"), (3, "slow-by-loss")):
         lab = Lab()
