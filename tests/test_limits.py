@@ -260,15 +260,17 @@ def test_one_packet_claims_little_of_a_table(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_members_are_bounded_over_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ibdissect.subnet.multicast_groups.MAX_ALL_MEMBERS", 100)
+    monkeypatch.setattr("ibdissect.subnet.multicast_groups.MAX_TOLD", 90)
     groups = Subnet().groups
     for i in range(30):
         group = groups.learn(i.to_bytes(16, "big"), GroupFacts(0xC000 + i, 0, 0, 0, 0, 0), 1)
         for k in range(5):
             groups.join(group, k.to_bytes(16, "big"), 1, 1)
     assert groups.members == sum(len(group.members) for group in groups.by_mgid.values()) == 100 and groups.dropped == 50
+    assert groups.told == sum(len(told) for group in groups.by_mgid.values() for told in group.told.values()) == 90
     for mgid in list(groups.by_mgid):
         groups.forget(mgid, 1)
-    assert groups.members == 0
+    assert groups.members == groups.told == 0
 
 
 def test_a_column_is_worked_out_once_for_all_findings() -> None:

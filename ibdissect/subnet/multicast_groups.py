@@ -17,6 +17,8 @@ MAX_MEMBERS = 4096
 """Members remembered per group."""
 MAX_ALL_MEMBERS = 1 << 18
 """Members remembered over all groups."""
+MAX_TOLD = 65536
+"""Over all groups, which ports were told what the group is; of further ones nobody knows whether they were."""
 
 
 class GroupFacts(NamedTuple):
@@ -34,13 +36,15 @@ class GroupFacts(NamedTuple):
 class MulticastGroup:
     """A multicast group."""
 
-    __slots__ = ("facts", "members", "mgid", "since")
+    __slots__ = ("facts", "members", "mgid", "since", "told")
 
     def __init__(self, mgid: bytes, since: int) -> None:
         self.mgid, self.since = mgid, since
         self.facts: History[GroupFacts] = History()
         self.members: dict[bytes, tuple[int, int]] = {}
-        """Port GID -> JoinState and the frame that showed it, of the group as it is now."""
+        """Port GID -> JoinState and the frame that showed it."""
+        self.told: dict[bytes, list[tuple[int, int]]] = {}
+        """Port GID -> since when the group was as a record first told that port, and that record's frame; also of ports that left."""
 
 
 class Groups:
@@ -50,6 +54,8 @@ class Groups:
         self.by_mgid = BoundedDict[bytes, MulticastGroup](MAX_GROUPS)
         self.members = 0
         """Number of members over all groups."""
+        self.told = 0
+        """Number of entries in all groups' `told`."""
         self.mlids: Counter[int] = Counter()
         """How many groups use each multicast LID."""
         self.in_use: History[int] = History()
@@ -90,9 +96,12 @@ class Groups:
         if not join_state:
             self.members -= group.members.pop(port_gid, None) is not None
             return
-        known, since = group.members.get(port_gid, (0, 0))
-        if known != join_state or since < group.facts.at(frame)[1]:
-            new = not known
+        since, told = group.facts.at(frame)[1], group.told.get(port_gid, [])
+        if (not told or told[-1][0] < since) and self.told < MAX_TOLD:
+            group.told[port_gid] = [*told, (since, frame)]
+            self.told += 1
+        if group.members.get(port_gid, (0, 0))[0] != join_state:
+            new = port_gid not in group.members
             if not new or (len(group.members) < MAX_MEMBERS and self.members < MAX_ALL_MEMBERS):
                 self.members += new
                 group.members[port_gid] = (join_state, frame)
@@ -107,4 +116,5 @@ class Groups:
 
     def _gone(self, group: MulticastGroup, frame: int) -> None:
         self.members -= len(group.members)
+        self.told -= sum(map(len, group.told.values()))
         self._use(group.facts.now, -1, frame)

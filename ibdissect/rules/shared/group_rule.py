@@ -153,8 +153,8 @@ class GroupRule(LearntFactRule, RefutableRule):
         "shows no answer to a join since; and ten seconds after the record, where no full member is known that keeps the group. Packets "
         "that fitted until a second before, as far as the capture shows, may have been under way. An `info`, too, where later packets of "
         "the same senders fit within a minute (eight senders are asked, and 1,024 senders remembered), or a record comes that the packet "
-        "fits: a group that was made anew, as by a manager that starts, is told to one port after the other. And where the capture ends "
-        "within that minute and no record shows that the sender joined the group as it is now."
+        "fits: a group that was made anew, as by a manager that starts, is told to one port after the other. The same where the capture "
+        "ends within that minute, and no record shows that the sender joined the group as it was then."
     )
 
     def __init__(self) -> None:
@@ -221,7 +221,7 @@ class GroupRule(LearntFactRule, RefutableRule):
 
     def _joins_again(self, hit: Hit, since: int, group: MulticastGroup | None, loss: CaptureLoss) -> bool:
         """Whether the packets of all its senders were right again within a minute after the first wrong one, or the capture ends within
-        that minute and does not show that the sender joined the group as it is now; or that is not known.
+        that minute and does not show that the sender joined the group as it was then; or that is not known.
         """
 
         def joins(sender: GroupSenderId) -> bool:
@@ -229,7 +229,7 @@ class GroupRule(LearntFactRule, RefutableRule):
             if known is None:
                 return self.outdated.dropped.count > 0
             first, last, right = known
-            told = group.members.get(sender[:GID_SIZE], (0, 0))[1] if group is not None else 0
+            told = dict(group.told.get(sender[:GID_SIZE], ())).get(since, 0) if group is not None else 0
             knows = since == told or (since < told < last and loss.nanoseconds_between(told, last) > SECOND_NS)
             return (right > 0 or not knows) and loss.nanoseconds_between(first, right or AFTER_ALL) <= REGISTERS_NS
 

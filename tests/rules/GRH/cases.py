@@ -112,7 +112,7 @@ for second, then, how in ((31, sent(), "info"), (62, sent(), "error"), (2, sent(
     case("GRH009", at_seconds((0, member()), (1, OUTDATED), (second, then)), erf_pcap([member(), sent()]), severity=how, file=None)
 case("GRH009", [member(), OUTDATED, sent(), OUTDATED], [member(), sent()], severity="error")
 case("GRH009", [member(), OUTDATED, sent(dlid=0xC003), sent(), OUTDATED], [member(), sent()], severity="error")
-# nobody knows it where the capture ends before, unless a record shows that the sender joined the group as it is now
+# nobody knows it where the capture ends before, unless a record shows that the sender joined the group as it was then
 OTHERS_MEMBER, ELSEWHERE = member(port=5), ud(b"", dest_qp=0x77, src_qp=9, q_key=5, slid=6, dlid=7)
 for second, told, how in (
     (60, [], "info"), (63, [], "error"), (60, [(2, member()), (2, OUTDATED)], "info"), (60, [(2, member()), (5, OUTDATED)], "error"),
@@ -120,6 +120,10 @@ for second, told, how in (
     shown = at_seconds((0, OTHERS_MEMBER), (1, OUTDATED), *told, (second, ELSEWHERE))
     case("GRH009", shown, erf_pcap([OTHERS_MEMBER, sent()]), severity=how, file=None)
 case("GRH009", [member(mlid=0xC002), OTHERS_MEMBER, OUTDATED], [member(mlid=0xC002), OTHERS_MEMBER, sent()], severity="info")
+# it knew the group, whatever it joins or leaves afterwards
+for after in (member(join_state=0), member(join_state=5), member(mlid=0xC005)):
+    shown = at_seconds((0, member()), (1, OUTDATED), (5, after), (7, ELSEWHERE))
+    case("GRH009", shown, erf_pcap([member(), sent()]), severity="error", file=None)
 # a second restart of the manager, hours later, is as the first one
 AGAIN = [(0, member(port=5, mlid=0xC005)), (2, sent()), (4, member(mlid=0xC005)), (5, sent(dlid=0xC005))]
 LATER = at_seconds((0, OTHERS_MEMBER), (1, OUTDATED), (2, member()), (3, sent()), *((7200 + second, frame) for second, frame in AGAIN))
