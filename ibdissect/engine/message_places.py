@@ -84,7 +84,7 @@ class Places:
         if asked.newest < 0:
             return 0
         place: i64 = asked.newest + ((p.psn - asked.newest + (PSNS >> 1)) & (PSNS - 1)) - (PSNS >> 1)
-        if place < asked.earliest or place - asked.reach > _FAR:
+        if place < asked.earliest or place - asked.reach > _FAR or place >= _END:
             return 0
         return self.add(asked.number << _SHIFT | place, p)
 

@@ -3,7 +3,8 @@
 A PSN names a packet of a request, and the responses and acknowledgements that belong to it. With the number of its stream it is a *place*
 (`engine.message_places`): sorting by place puts a message together, whatever was lost, repeated or reordered (`message_parts`). A message
 ends once it is complete and so are all before it. An incomplete one ends once later PSNs are acknowledged, as nobody repeats it then.
-What is sent again of an ended message is added to its counts. So nothing depends on the reading window.
+What is sent again of an ended message is added to its counts. So nothing depends on the reading window, but for what comes from before the
+first message of a stream that ended.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class Messages:
         if len(parts.frame):
             yield self._ended(parts, self._late(parts), everything=False)
         if not everything and len(self._open.frame) > MAX_OPEN:
-            self.dropped.add(int(parts.frame[-1]), int(parts.time_ns[-1]), len(self._open.frame))
+            self.dropped.add(int(parts.frame.max()), int(parts.time_ns.max()), len(self._open.frame))
             everything = True
         if everything and len(self._open.frame):
             yield self._ended(self._open.take(NOTHING), np.zeros(0, np.bool_), everything=True)
@@ -177,7 +178,7 @@ class Messages:
         acknowledged = rising(np.where(answers, place + ((role != REFUSED) & (role != UNREAD)), base), "acknowledged")
         reads = rising(base + ((role == READ_DATA) | (role == ATOMIC_DATA)), "reads") > base
         unacknowledged = newest + 1 - np.where(looked_up(opcode, _UNACKNOWLEDGED), BEHIND_ACKNOWLEDGED, BEHIND_SENT)
-        answered = acknowledged - np.where(reads, BEHIND_READ, BEHIND_ACKNOWLEDGED)
+        answered = np.minimum(acknowledged, newest + 1) - np.where(reads, BEHIND_READ, BEHIND_ACKNOWLEDGED)
         floor = rising(np.where(acknowledged > base, answered, np.where(asks, unacknowledged, base)), "floor")
         late = np.zeros(len(of), np.bool_)
         late[order] = place < np.maximum(floor, state["ended"][of])

@@ -100,6 +100,19 @@ def test_no_psn_leads_into_another_stream() -> None:
     assert 1 << PLACE_BITS - 1 < found.max() < 1 << PLACE_BITS and found.min() >= 0 and len(found) > 4000
 
 
+def test_no_answer_leads_into_another_stream() -> None:
+    """It answers a READ of 2 GiB at the end of the places that a stream has."""
+    frames = [write(5), ack(5), *(write((5 - 70_000 * i) % TURN) for i in range(1, 4120))]
+    found = noted(tables_of(craft.erf_pcap(frames, step_ns=1000)), LaneFollower())
+    psn, frame = int(found[:, 0].max()) % TURN, int(found[found[:, 0].argmax(), 1])
+    asked = {"RETH": {"va": 0, "r_key": 1, "dmalen": 1 << 31}}
+    read = craft.rc(0x0C, ext=asked, slid=1, dlid=2, bth={"psn": (psn + 1) % TURN, "destqp": 9})
+    for answered, more in ((TURN - 1, 2), (100, 1)):  # the last place of a stream ends with TURN - 1
+        data = craft.rc(0x10, bytes(64), ext={"AETH": {"syndrome": 31, "msn": 1}}, slid=2, dlid=1, bth={"psn": answered, "destqp": 8})
+        again = noted(tables_of(craft.erf_pcap([*frames[:frame], read, data], step_ns=1000)), LaneFollower())[:, 0]
+        assert len(again) == len(found[: found[:, 0].argmax() + 1]) + more and again.max() < 1 << PLACE_BITS
+
+
 def test_a_wrong_icrc_makes_an_unexpected_psn_worthless() -> None:
     assert places(write(5), damaged(write(6)), damaged(write(9)), write(7)) == [(1, 5), (2, 6), (4, 7)]
     assert len(places(damaged(write(5)), damaged(write(9)))) == 2  # its sender computes them otherwise

@@ -16,6 +16,7 @@ from ibdissect.transport.message_table import MessageTable
 from tests.conftest import REPO, SHARED
 from tests.craft import erf_pcap
 from tests.decode.made import tables_of
+from tests.diagnosis.lab import MS, US, Lab
 from tests.transport import messages_one_by_one as plain
 from tests.transport.test_message_parts import ack, write
 
@@ -74,3 +75,33 @@ def test_messages_ended_early_are_counted(monkeypatch: pytest.MonkeyPatch) -> No
     for chunk in tables_of(erf_pcap([write(5), ack(5), write(6, 0x06), write(7, 0x07)])):
         table.feed(chunk)
     assert table.follower.dropped.count == 2 and table.columns().first_frame.tolist() == [1, 3]
+
+
+def messages_of(capture: bytes, window: int = 1 << 20) -> list[tuple[int, int, int, bool]]:
+    """First frame, acknowledgement, retries and completeness of each message between queue pairs."""
+    table = MessageTable()
+    for chunk in tables_of(capture, window):
+        table.feed(chunk)
+    table.finish()
+    m = table.columns()
+    every = zip(*(column.tolist() for column in (m.place, m.first_frame, m.ack_frame, m.retries, m.complete)), strict=True)
+    return [tuple(one) for place, *one in every if place >= 0]
+
+
+@pytest.mark.parametrize("late_ns", [0, 5 * MS, 20 * MS])
+def test_answers_that_were_recorded_ahead_of_their_requests_end_no_message(late_ns: int) -> None:
+    """The responder's clock is behind."""
+    lab = Lab()
+    start = lab.up(100 * MS) + 50 * MS
+    for i in range(300):
+        lab.ask(start + i * 100 * US, 100 + i)
+        lab.answer(start + i * 100 * US + 5 * US - late_ns, 100 + i, msn=i + 1)
+    found = messages_of(lab.pcap())
+    assert len(found) == 300 and all((retries, complete) == (0, True) for _, _, retries, complete in found)
+
+
+def test_a_request_that_comes_after_a_later_one_has_a_message_in_any_window() -> None:
+    frames = [one for psn in (5, 7, 6, 8) for one in (write(psn), ack(psn))]
+    capture = erf_pcap(frames)
+    assert messages_of(capture) == messages_of(capture, 1) == messages_of(capture, 300)
+    assert [first for first, *_ in messages_of(capture)] == [1, 5, 3, 7]
