@@ -21,10 +21,10 @@ class NeverAcknowledged(StoryRule, QuotingRule):
 
     All tries, and no acknowledgement of them. An `info` if the capture shows nothing that goes to the requester, as RNR NAKs look the same
     then. An `info` if there are more tries than any retry count allows, which only RNR NAKs explain, and no answer to this queue pair is
-    captured or an RNR NAK was the last one. An `info` if no answer to it is captured, and answers may take another path: the tries are
-    fewer than the requester has (one and its retry count; eight if that is not known), or answers to others come without their requests. An
-    `info` if the capture misses packets meanwhile, and below four tries: a copy from a second mirror, or a host that restarted, looks the
-    same. An `info` if the REQ names an alternate path: the connection may go on there.
+    captured, an RNR NAK was the last one, or the responder sends nothing afterwards. An `info` if no answer to it is captured, and answers
+    may take another path: the tries are fewer than the requester has (one and its retry count; eight if that is not known), or answers to
+    others come without their requests. An `info` if the capture misses packets meanwhile, and below four tries: a copy from a second
+    mirror, or a host that restarted, looks the same. An `info` if the REQ names an alternate path: the connection may go on there.
     """
 
     code, name, severity = "CNX004", "never-acknowledged", ERROR
