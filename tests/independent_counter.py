@@ -101,6 +101,11 @@ def _mtus(streams: dict[tuple[Any, ...], list[Packet]]) -> dict[tuple[Any, ...],
     return found
 
 
+def _host(end: str) -> str:
+    """An address; of IPv4 it is the same with RoCE v1, where it is written as IPv6."""
+    return end.removeprefix("::ffff:")
+
+
 def _partners(
     streams: dict[tuple[Any, ...], list[Packet]], agreed: set[frozenset[tuple[str, int]]]
 ) -> dict[tuple[Any, ...], tuple[Any, ...]]:
@@ -113,7 +118,7 @@ def _partners(
         mine = {packet.psn for packet in some}
         reads = [(packet.psn, packet.psn + max(1, -(-(packet.dma or 0) // 256))) for packet in some if packet.op == 12]
         for other, answers in streams.items():
-            if other[4] and other[:3] == (key[0], key[2], key[1]):
+            if other[4] and [*map(_host, other[:3])] == [*map(_host, (key[0], key[2], key[1]))]:
                 common = sum(packet.psn in mine or any(a <= packet.psn < b for a, b in reads) for packet in answers)
                 known = frozenset(((key[2], key[3]), (key[1], other[3]))) in agreed
                 if common or known:
