@@ -193,7 +193,7 @@ KINDS: dict[str, Kind] = {
         lambda _frame: [],
         {
             "of packets that are there, all in one message": ("BTH007", "TXN013"),
-            "too many, with or without the missing one": ("CM005", "RC019"),
+            "too many, with or without the missing one": ("CM005",),
             "the packets say so, both ways": ("CM004", "CM012", "CNX008", "PKY013", "PKY021", "TXN019"),
             "told": ("CAP017",),
         },
