@@ -36,7 +36,7 @@ OTHERS = {
     "ports": model.MAX_PORTS * 1400,
     "blocks of forwarding tables": model.MAX_BLOCKS * 72,
     "routes": nodes.MAX_HOPS * 350,
-    "members of groups": multicast_groups.MAX_ALL_MEMBERS * 200,
+    "members of groups": multicast_groups.MAX_ALL_MEMBERS * 200 + multicast_groups.MAX_TOLD * 300,
     "streams": psn_order.MAX_ORDERS * 1400,
     "gaps": psn_gaps.MAX_ALL_GAPS * 220,
     "segments": rmpp_reassembly.MAX_BYTES,

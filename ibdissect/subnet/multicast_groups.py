@@ -17,7 +17,7 @@ MAX_MEMBERS = 4096
 """Members remembered per group."""
 MAX_ALL_MEMBERS = 1 << 18
 """Members remembered over all groups."""
-MAX_TOLD = 65536
+MAX_TOLD = 8192
 """Over all groups, which ports were told what the group is; of further ones nobody knows whether they were."""
 
 

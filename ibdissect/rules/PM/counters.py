@@ -113,7 +113,7 @@ class ErrorsCounted(Rule):
     example = "PerformanceGetResp(PortCountersExtended) with SymbolErrorCounter 3"
 
 
-MAX_PORTS = 65536
+MAX_PORTS = 32768
 C = PortCounters
 WIDE = (
     C.symbol_error_counter, C.port_rcv_errors, C.port_rcv_remote_physical_errors, C.port_rcv_switch_relay_errors,

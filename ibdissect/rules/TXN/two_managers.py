@@ -22,7 +22,7 @@ from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, MASTER, SET, SM_IN
 MIXED_NS = 10_000_000_000
 NOBODY = (-1, 0, 0)
 MILLISECOND = 1_000_000
-MAX_LIDS = 65536
+MAX_LIDS = 8192
 """LIDs of which the latest Sets are remembered."""
 
 

@@ -19,7 +19,7 @@ from ibdissect.wire.numbers import ASKED_OF_ALL, SMP_CLASSES
 
 LIFETIME = 18
 """Code of a subnet's packet lifetime if unknown: 1.07 s, the default of managers."""
-MAX_SLOW, MAX_OPTIONAL = 1024, 16384
+MAX_SLOW, MAX_OPTIONAL = 1024, 4096
 
 
 class SlowAnswers:
