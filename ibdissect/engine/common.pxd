@@ -78,6 +78,9 @@ cdef inline u64 mix(u64 a, u64 b) noexcept nogil:
     h = (h ^ h >> 32) * 0xD6E8FEB86659FD93ULL
     return h ^ h >> 29
 
+cdef inline i64 distance(i64 a, i64 b) noexcept nogil:
+    return ((a - b + (PSNS >> 1)) & (PSNS - 1)) - (PSNS >> 1)
+
 cdef inline u64 hashed(const u8[::1] p, size_t at, size_t end, u64 h) except? 0xFFFFFFFFFFFFFFFFULL nogil:
     cdef i64 size = <i64>end - <i64>at
     cdef i64 left = size

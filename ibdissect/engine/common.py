@@ -10,6 +10,8 @@ try:
 except ImportError:  # built without Cython, or run without it
     from . import without_cython as cython
 
+from . import psn_gaps
+
 COMPILED = cython.compiled
 MASK = 0xFFFFFFFFFFFFFFFF
 if not cython.compiled:
@@ -41,6 +43,10 @@ if not cython.compiled:
         h = (a ^ (b * 0x9E3779B97F4A7C15 & MASK)) * 0xD6E8FEB86659FD93 & MASK
         h = (h ^ h >> 32) * 0xD6E8FEB86659FD93 & MASK
         return h ^ h >> 29
+
+    def distance(a: int, b: int) -> int:
+        """How far PSN (or MSN) `a` is ahead of `b`; negative if it is behind."""
+        return psn_gaps.distance(a, b)
 
     def hashed(p: Sequence[int], at: int, end: int, h: int) -> int:
         """A hash of bytes and of a hash before them: one product follows the other for each 16 bytes, `mix` comes last."""

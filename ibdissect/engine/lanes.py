@@ -21,7 +21,7 @@ try:
 except ImportError:
     from . import without_cython as cython
 if cython.compiled:
-    from cython.cimports.ibdissect.engine.common import ANEW_NS, ANSWER, CNP, NOTHING, OTHER, PSNS, READ_REQUEST, REQUEST, i64, mix, u64
+    from cython.cimports.ibdissect.engine.common import ANEW_NS, ANSWER, CNP, NOTHING, OTHER, READ_REQUEST, REQUEST, distance, i64, mix, u64
     from cython.cimports.ibdissect.engine.hosts import Host, Lane
     from cython.cimports.ibdissect.engine.message_places import Places
     from cython.cimports.ibdissect.engine.packet_fields import Packet, PacketReader
@@ -30,11 +30,11 @@ if cython.compiled:
     from cython.cimports.ibdissect.engine.requester_responder import Half
     from cython.cimports.ibdissect.engine.waiting_packets import Path, Room
 else:
-    from .common import i64, mix, u64
+    from .common import distance, i64, mix, u64
     from .hosts import Host, Lane
     from .message_places import Places
     from .packet_fields import Packet, PacketReader
-    from .packet_kinds import ANEW_NS, ANSWER, CNP, NOTHING, OTHER, PSNS, READ_REQUEST, REQUEST
+    from .packet_kinds import ANEW_NS, ANSWER, CNP, NOTHING, OTHER, READ_REQUEST, REQUEST
     from .pairing import Pairing
     from .psn_order import Order
     from .requester_responder import Half
@@ -214,7 +214,7 @@ class Lanes:
 
         It begins a message after a silence, with the first PSN and other bytes than before, or far from all PSNs that it used.
         """
-        ahead: i64 = ((p.psn - lane.front - 1 + (PSNS >> 1)) & (PSNS - 1)) - (PSNS >> 1)
+        ahead: i64 = distance(p.psn, lane.front + 1)
         if lane.begun < 0:
             lane.begun, lane.begun_content, lane.front = p.psn, p.content, p.psn
         elif p.first and lane.setup is None and p.time - self.last_active(lane) >= ANEW_NS and (

@@ -10,17 +10,19 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
+from .psn_gaps import FAR
+
 try:
     import cython
 except ImportError:
     from . import without_cython as cython
 if cython.compiled:
-    from cython.cimports.ibdissect.engine.common import CNP, PSNS, READ_REQUEST, i64
+    from cython.cimports.ibdissect.engine.common import CNP, PSNS, READ_REQUEST, distance, i64
     from cython.cimports.ibdissect.engine.packet_fields import Packet
     from cython.cimports.ibdissect.engine.psn_order import Order
     from cython.cimports.ibdissect.engine.waiting_packets import wider
 else:
-    from .common import i64
+    from .common import distance, i64
     from .packet_fields import Packet
     from .packet_kinds import CNP, PSNS, READ_REQUEST
     from .psn_order import Order
@@ -33,7 +35,7 @@ COLUMNS = ("place", "frame", "time_ns", "opcode", "length", "dma_length", "syndr
 BEHIND_READ = 4096
 """PSNs that a READ takes whose length is cut off."""
 _WIDTH = cython.declare(cython.Py_ssize_t, len(COLUMNS))
-_FAR = cython.declare(cython.longlong, 1 << 16)
+_FAR = cython.declare(cython.longlong, FAR)
 _END = cython.declare(cython.longlong, 1 << PLACE_BITS)
 _SHIFT = cython.declare(cython.int, PLACE_BITS)
 _WRONG = cython.declare(cython.int, 2)
@@ -67,7 +69,7 @@ class Places:
         if one.newest < 0:
             one.newest = one.earliest = place
         else:
-            ahead: i64 = ((p.psn - one.place + (PSNS >> 1)) & (PSNS - 1)) - (PSNS >> 1)
+            ahead: i64 = distance(p.psn, one.place)
             place = one.place + (ahead if abs(ahead) <= _FAR else ahead & (PSNS - 1))
             if not 0 <= place < _END:
                 return 0  # nobody sends so much
@@ -83,7 +85,7 @@ class Places:
         """An answer to a stream of requests; nobody's if it is from before the first one, or far behind the last."""
         if asked.newest < 0:
             return 0
-        place: i64 = asked.newest + ((p.psn - asked.newest + (PSNS >> 1)) & (PSNS - 1)) - (PSNS >> 1)
+        place: i64 = asked.newest + distance(p.psn, asked.newest)
         if place < asked.earliest or place - asked.reach > _FAR or place >= _END:
             return 0
         return self.add(asked.number << _SHIFT | place, p)

@@ -19,10 +19,10 @@ try:
 except ImportError:
     from . import without_cython as cython
 if cython.compiled:
-    from cython.cimports.ibdissect.engine.common import ACKNOWLEDGE, PSNS, READ_FIRST, READ_REQUEST, i64
+    from cython.cimports.ibdissect.engine.common import ACKNOWLEDGE, PSNS, READ_FIRST, READ_REQUEST, distance, i64
     from cython.cimports.ibdissect.engine.packet_fields import Packet
 else:
-    from .common import i64
+    from .common import distance, i64
     from .packet_fields import Packet
     from .packet_kinds import ACKNOWLEDGE, PSNS, READ_FIRST, READ_REQUEST
 
@@ -38,21 +38,13 @@ _NO_OPCODE = cython.declare(cython.int, 0xFF)  # before the first packet seen; n
 _UNKNOWN_PART = cython.declare(cython.int, 4)
 _READ = cython.declare(cython.int, READ)
 _STARTS_WRITE = cython.declare(cython.int, 16)
-_FAR = cython.declare(cython.longlong, 1 << 16)
+_FAR = cython.declare(cython.longlong, psn_gaps.FAR)
 _TIMEOUT_NS = cython.declare(cython.longlong, 1_000_000)
 _WRONG = cython.declare(cython.int, 2)
 _RETRIES = cython.declare(cython.longlong, 7)  # the retry counter has three bits
 _UC = cython.declare(cython.int, UC)
 _LEAST_MTU = cython.declare(cython.longlong, 256)
 _LARGEST_MTU = cython.declare(cython.longlong, 4096)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(-9223372036854775807)
-def _ahead(a: i64, b: i64) -> i64:
-    """How far PSN (or MSN) `a` is ahead of `b`; negative if it is behind."""
-    return ((a - b + (PSNS >> 1)) & (PSNS - 1)) - (PSNS >> 1)
 
 
 @cython.cfunc
@@ -169,12 +161,12 @@ class Order:
         psn: i64 = p.psn
         if not self.mtu and back is not None:
             self.mtu = back.mtu
-        if self.high < 0 or abs(_ahead(psn, self.cursor)) > _FAR:
+        if self.high < 0 or abs(distance(psn, self.cursor)) > _FAR:
             return self.begin(p)
         if self.open_psn >= 0:
             self.settle_read(p)
-        more: i64 = _ahead(psn, self.high)
-        step: i64 = _ahead(psn, self.cursor)
+        more: i64 = distance(psn, self.high)
+        step: i64 = distance(psn, self.cursor)
         if step and back is not None and back.msn_frame < p.frame:
             back.msn = -1  # another connection may have these queue pairs now, and count its messages from the start
         if more > 0:
@@ -189,7 +181,7 @@ class Order:
             self.tell(ORDER_WRONG, p, [p.opcode, self.last_opcode])
         self.message(p, False)
         self.cursor = self.after(p, more >= 0)
-        if _ahead(self.cursor, self.high) > 0:
+        if distance(self.cursor, self.high) > 0:
             self.high = self.cursor
         self.last_opcode, self.last_open, self.last_frame, self.last_ns = p.opcode, p.parts >> 2 & 3, p.frame, p.time
         return 0
@@ -227,12 +219,12 @@ class Order:
         """
         start: i64 = self.open_psn
         length: i64 = self.open_length
-        step: i64 = _ahead(p.psn, start)
+        step: i64 = distance(p.psn, start)
         used: i64 = 1
         count: i64
         mtu: i64
         self.open_psn = -1
-        if _ahead(self.high, start) != 1:
+        if distance(self.high, start) != 1:
             return 0
         if step <= 0 and (length < 0 or not self.mtu):
             self.open_psn = start
@@ -281,7 +273,7 @@ class Order:
         """Whether packets that were sent later are recorded before this one: its PSN is the lowest so far, and the stream is younger than
         any timer.
         """
-        more: i64 = _ahead(self.lowest, p.psn)
+        more: i64 = distance(self.lowest, p.psn)
         if more <= 0 or p.time - self.first_ns >= _TIMEOUT_NS:
             return False
         self.lowest = p.psn
@@ -370,7 +362,7 @@ class Order:
         psn: i64 = p.psn
         if p.syndrome < 0 and p.op == ACKNOWLEDGE:
             return 0  # its AETH is cut off: it may be a NAK
-        if self.high >= 0 and abs(_ahead(psn, self.high)) > _FAR:
+        if self.high >= 0 and abs(distance(psn, self.high)) > _FAR:
             self.high = self.msn = -1
             self.last_opcode, self.last_open = _NO_OPCODE, _UNKNOWN_PART
             self.forget()
@@ -388,9 +380,9 @@ class Order:
             code: cython.int = p.syndrome & 0x1F
             self.naks[code] = self.naks.get(code, 0) + 1
             return 0
-        more: i64 = _ahead(psn, self.high) if self.high >= 0 else 1
+        more: i64 = distance(psn, self.high) if self.high >= 0 else 1
         in_turn: cython.bint = self.cursor == (self.high + 1) & (PSNS - 1)
-        between: i64 = _ahead(psn, self.cursor) if self.cursor >= 0 else 0
+        between: i64 = distance(psn, self.cursor) if self.cursor >= 0 else 0
         if p.parts & 3 == _READ and 0 < between <= _FAR:
             self.missing_responses += between
             self.msn = -1
@@ -402,7 +394,7 @@ class Order:
                 return 0  # it came late; the next one follows those before it
         elif self.high >= 0 and more <= 0:
             self.repeated_responses += 1
-            if p.msn >= 0 and p.msn != self.msn and _ahead(p.msn, self.msn) < 0:
+            if p.msn >= 0 and p.msn != self.msn and distance(p.msn, self.msn) < 0:
                 self.msn = -1  # an answer was overtaken, or another connection has these queue pairs now
         elif p.msn >= 0:
             self.count_msn(p, alone)
@@ -417,8 +409,8 @@ class Order:
     def count_msn(self, p: Packet, alone: cython.bint) -> cython.int:
         """The MSN of a response that is the first for its PSN."""
         if self.msn >= 0:
-            more: i64 = _ahead(p.msn, self.msn)
-            between: i64 = _ahead(p.psn, self.msn_psn)
+            more: i64 = distance(p.msn, self.msn)
+            between: i64 = distance(p.psn, self.msn_psn)
             if more < 0 and not (alone and between > 1):  # else another connection may have these queue pairs since the PSNs between
                 self.tell(MSN_FELL, p, [p.msn, self.msn, self.msn_frame])
             elif more > between + 1:

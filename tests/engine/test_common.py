@@ -47,3 +47,8 @@ def test_a_hash_has_64_bits_and_depends_on_each_byte(data: bytes, h: int) -> Non
         other = bytearray(data)
         other[at] ^= 1
         assert common.hashed(other, 0, len(data), h) != found
+
+
+@given(st.integers(0, (1 << 24) - 1), st.integers(-(1 << 23), (1 << 23) - 1))
+def test_a_psn_is_ahead_by_less_than_half_a_turn(psn: int, ahead: int) -> None:
+    assert common.distance((psn + ahead) % (1 << 24), psn) == ahead
