@@ -7,9 +7,8 @@ the other acknowledges, else if exactly one flow goes each way between two addre
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from ibdissect.decode.addresses import IP4_SIZE, End, address_text
 from ibdissect.decode.cm_connections import Connections
@@ -81,10 +80,6 @@ def trouble(one: Conversation) -> int:
 
 def conversations_of(flows: list[Flow], streams: Streams, connections: Connections) -> list[Conversation]:
     """The conversations of the given flows, the busiest first."""
-    opposite = {
-        (one.ends.service, one.ends.source, one.ends.destination, one.dest_qp): one.lane.peer.qpn
-        for one in streams.all if one.lane.peer is not None
-    }  # fmt: skip
     by_key: dict[Key, Flow] = {_key(flow): flow for flow in flows}
     followed = _followed(streams)
     known = _connected(connections.all)
@@ -96,7 +91,7 @@ def conversations_of(flows: list[Flow], streams: Streams, connections: Connectio
         if key in taken:
             continue
         taken.add(key)
-        partner, how, qp, since = _partner(flow, known, opposite, alone)
+        partner, how, qp, since = _partner(flow, known, followed, alone)
         sender = flow.qp if flow.source_qp >= 0 else -1
         back = by_key.get((flow.service, flow.destination, flow.source, partner, sender)) if partner >= 0 else None
         if back is not None and _key(back) in taken:
@@ -138,7 +133,7 @@ def _counterparts(flows: list[Flow]) -> dict[tuple[str, Name, Name], int]:
 
 
 def _partner(
-    flow: Flow, known: dict[Key, tuple[int, int]], opposite: Mapping[Any, int], alone: dict[tuple[str, Name, Name], int]
+    flow: Flow, known: dict[Key, tuple[int, int]], followed: dict[Key, list[Stream]], alone: dict[tuple[str, Name, Name], int]
 ) -> tuple[int, str, int, int]:
     """The queue pair that answers, how it is known, the flow's own queue pair, and the frame of the REQ; -1 and "" if unknown."""
     if flow.source_qp >= 0:
@@ -148,9 +143,9 @@ def _partner(
         return connected[0], "CM", connected[0], connected[1]
     if flow.service not in STREAMS:
         return -1, "", -1, 0
-    qp = opposite.get(_key(flow)[:4], -1)
-    if qp >= 0:
-        return qp, "PSN", qp, 0
+    for stream in reversed(followed.get(_key(flow), [])):
+        if stream.lane.peer is not None:
+            return stream.lane.peer.qpn, "PSN", stream.lane.peer.qpn, 0
     if alone.get((flow.service, flow.source, flow.destination), -1) == flow.qp:
         qp = alone.get((flow.service, flow.destination, flow.source), -1)
         if qp >= 0:
