@@ -73,8 +73,10 @@ def suspects(smps: AttributeSmps, condition: Expr) -> Bool:
     history = smps.history
     if history is None or len(smps.content) < SMALL or not rests_on_content(MAD, condition, Previous):
         return AnswersEvaluator(smps).mask(condition)
-    if isinstance(condition, And) and not _asked(condition.parts[0]) and not AnswersEvaluator(smps).mask(condition.parts[0]).any():
-        return np.zeros(len(smps), np.bool_)  # as where nobody writes: what others showed is not looked up
+    if suspects not in smps.columns and isinstance(condition, And):
+        first = condition.parts[0]
+        if not _asked(first) and not AnswersEvaluator(smps).mask(first).any():
+            return np.zeros(len(smps), np.bool_)  # as where nobody writes: what others showed is not looked up
     content, left, some = smps.cached(suspects, lambda: _left(smps, history))
     if some is None:
         found = AnswersEvaluator(smps).mask(condition)
