@@ -28,6 +28,7 @@ from ibdissect.subnet import ChunkFollowed, FabricFollower, Subnet
 from ibdissect.subnet.describe import node_name
 from ibdissect.subnet.node_ends import Ends
 from ibdissect.transport.events import Repeated
+from ibdissect.transport.message_table import MessageTable
 from ibdissect.transport.plugin_requests import answering
 from ibdissect.transport.psn_streams import Streams
 from ibdissect.wire.text import printable
@@ -109,8 +110,6 @@ class BackgroundAnalysis:
         self._named: tuple[int, ...] = ()
         self.repeated: set[int] = set()
         """Frames of requests whose PSN was sent before."""
-        assert model.answers.messages is not None
-        self._messages = model.answers.messages
         self._placed = Counter[int]()
         """SMPs on directed routes by slot of their node; -1: unknown."""
         self._failures = Failures()
@@ -119,6 +118,7 @@ class BackgroundAnalysis:
         self._linter = Linter(())
         self._follower, self._transactions = FabricFollower(), Transactions()
         self._streams, self._connections, self.stories = Streams(), Connections(), Stories()
+        self._messages = MessageTable(self._streams)
         self._questions: SimpleQueue[Callable[[Snapshot], None] | None] = SimpleQueue()
         """Callbacks that wait for a snapshot; None ends the wait."""
 
@@ -185,6 +185,8 @@ class BackgroundAnalysis:
         followers[followers.index(self._follower)] = Listener(self._follower, self._followed)
         followers[followers.index(self._transactions)] = Listener(self._transactions, self._exchanged)
         followers[followers.index(self._streams)] = Listener(self._streams, self._streamed)
+        self.model.answers.messages = self._messages = MessageTable(self._streams)
+        followers.append(self._messages)
         if answering(self.model.reading.catalog):
             followers.append(PluginsFollower(self.model.answers))
 
@@ -222,7 +224,6 @@ class BackgroundAnalysis:
         self.traffic.feed(model.reading.table_of(table.chunk) if self._linter.left_out(table) else table, selected)
         self.flows.feed(table)
         model.findings.settle()
-        self._messages.feed(table)
 
     def _foresee(self) -> None:
         """All frames that are there were studied: find also what only the end of a growing capture shows, as if it ended now."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 
 from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.decode import ChunkTable, Int
-from ibdissect.decode.cm_connections import Connections
 from ibdissect.decode.cm_connections import messages as cm_messages
 from ibdissect.decode.identity import Frame, MessageId, StreamNumber
 from ibdissect.engine.message_places import PLACE_BITS
@@ -30,9 +31,11 @@ UNREAD_AS_ZERO = ("naks", "complete")
 class MessageTable:
     """Messages by frame. Feed it chunks and call `finish`; one thread may add, any may read what ended so far."""
 
-    def __init__(self) -> None:
-        self.connections = Connections()
-        self.follower = Messages(Streams(None, self.connections))
+    def __init__(self, streams: Streams | None = None) -> None:
+        """`streams`: those of somebody who feeds them, and their connections, each chunk before; without them it follows its own."""
+        self._follows = streams is None
+        self.follower = Messages(streams)
+        self.connections = self.follower.streams.connections
         self.dropped = Dropped("messages")
         self._cm_times = KeptDict[Frame, int](MAX_MESSAGES, Dropped("messages of connection management"))
         self._parts: list[MessageColumns] = []
@@ -43,16 +46,16 @@ class MessageTable:
         self._known: tuple[int, MessageColumns, Int, Int] | None = None
         """Cache: number of parts it was made of, messages by place, frames and their places."""
 
-    def feed(self, table: ChunkTable) -> None:
+    def feed(self, table: ChunkTable) -> tuple[()]:
         """Process the next chunk."""
-        for _ in self.connections.feed(table):
-            pass
+        if self._follows:
+            for _ in chain(self.connections.feed(table), self.follower.streams.feed(table)):
+                pass
         for message in table.once(cm_messages):
             self._cm_times.keep(message.frame, message.time_ns, message.frame, message.time_ns)
-        for _ in self.follower.streams.feed(table):
-            pass
         for ended in self.follower.feed(table):
             self._take(ended)
+        return ()
 
     def finish(self) -> None:
         """Call at the end of the capture: messages that are not complete end, too."""
