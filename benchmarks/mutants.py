@@ -50,7 +50,6 @@ ROOT = Path(__file__).resolve().parents[1]
 EQUIVALENT = ROOT / "benchmarks" / "equivalent_mutants.csv"
 PROOFS = "tests/rules/test_rules.py"
 """The first proof of each rule is in the fast lane."""
-ALONE = "tests/rules/test_alone.py::test_alone"
 
 
 class Target(NamedTuple):
@@ -524,7 +523,7 @@ def prepare(target: Target, scratch: str) -> tuple[list[Path], list[str], list[s
         cases = importlib.import_module("tests.rules.cases").CASES
         for code in sorted(code for code in cases if code.startswith(target.codes)):
             numbers = [""] if len(cases[code]) == 1 else [f"_{i}" for i in range(len(cases[code]))]
-            tests = [*(f"{PROOFS}::test_proof[{code}{i}]" for i in numbers), f"{ALONE}[{code}]", *tests]
+            tests = [*(f"{PROOFS}::test_proof[{code}{i}]" for i in numbers), *tests]
     return files, arguments, tests
 
 

@@ -23,8 +23,8 @@ def test_holes(tmp_path: Path, passed: int, counted: dict[str, int]) -> None:
     assert {name: pair[name] for name in counted} == counted and pair["to"] == "tap"
 
 
-@pytest.mark.parametrize("window", [20])
-def test_holes_in_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: int) -> None:
+@pytest.mark.slow
+def test_holes_in_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two pauses of the tap: in one of them one packet too few passed."""
     world = World()
     end = world.conversation(60)
@@ -35,5 +35,5 @@ def test_holes_in_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, windo
     whole = said(paths)
     monkeypatch.setattr(read_captures, "BLOCK", 16)
     monkeypatch.setattr(matching_in_windows, "REORDERED_NS", 20_000)
-    assert said(paths, window=window) == whole
+    assert said(paths, window=20) == whole
     assert len(whole["not_captured"]) == 3 and whole["pairs"][0]["outside"] == 20

@@ -40,7 +40,7 @@ def test_there_are_enough() -> None:
     assert len(ALL) >= 60 and len({one.name for one in ALL}) == len(ALL)
 
 
-@pytest.mark.parametrize("one", ALL, ids=lambda one: one.name)
+@pytest.mark.parametrize("one", [pytest.param(one, marks=[pytest.mark.slow] * (i % 3 > 0), id=one.name) for i, one in enumerate(ALL)])
 def test_alone(one: Pair) -> None:
     judge(one, [], [BY_CODE[code] for code in one.codes])
 

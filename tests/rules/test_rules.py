@@ -96,7 +96,7 @@ def facts(findings: Sequence[Finding]) -> list[tuple[str, int, int]]:
 
 
 def proofs() -> list[Any]:
-    """All proofs for parametrize; the first one of each rule is in the fast lane, of the others only what `test_alone` asks."""
+    """All proofs for parametrize; the first one of each rule is in the fast lane."""
     return [pytest.param(one, marks=[pytest.mark.slow] * (one is not cases[0])) for cases in CASES.values() for one in cases]
 
 
