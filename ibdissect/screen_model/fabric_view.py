@@ -13,12 +13,12 @@ from ibdissect.engine.ports import BlockState
 from ibdissect.subnet import SWITCH, Node, Port, Subnet
 from ibdissect.subnet.describe import KINDS, SM_STATES, STATES, current_master, name_of, node_name, port_name
 from ibdissect.subnet.file_lines import KnownFile, place_text
+from ibdissect.subnet.forwarding_path import forwarding_path
 from ibdissect.subnet.mixed_subnets import ADVICE
 from ibdissect.subnet.model import Sm
 from ibdissect.subnet.nodes import STATE_AT
 from ibdissect.subnet.p_keys import keys_in
 from ibdissect.subnet.switch_levels import Levels, levels
-from ibdissect.subnet.topology import way
 from ibdissect.wire.numbers import BASE, FULL, MASTER
 from ibdissect.wire.text import counted, printable
 
@@ -122,7 +122,7 @@ def route(start: Port, goal: Port) -> tuple[list[tuple[str, str, int]], list[int
     """How packets get from one port to another by the forwarding tables: as details of the goal, and the slots of the nodes."""
     found, node = [("Route from", port_name(start), 0)], start.node
     slots = [node.slot]
-    for port, frame in way(start, goal):
+    for port, frame in forwarding_path(start, goal):
         if port.peer is not None:
             found.append(("Route", f"{port_name(port)} → {port_name(port.peer)}", frame))
             node = port.peer.node

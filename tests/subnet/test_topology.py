@@ -6,9 +6,7 @@ from ibdissect.subnet.m_keys import MKey, MKeyState
 from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.nodes import Port
 from ibdissect.subnet.p_keys import PKeys
-from ibdissect.subnet.switch_tables import Forwarding
-from ibdissect.subnet.topology import ConnectedComponents, connect, disconnect, links, way
-from tests.pictures.looks import fat_tree
+from ibdissect.subnet.topology import ConnectedComponents, connect, disconnect, links
 from tests.standard import CA, SWITCH
 
 from .made import p_keys
@@ -68,28 +66,6 @@ def test_an_adapter_joins_no_subnets() -> None:
     connect(other, b, 6)
     found = ConnectedComponents()
     assert found.join(subnet, other, b) and not found.join(subnet, a, other) and not found.join(subnet, switch, b)
-
-
-def test_the_way_of_a_lid_ends_at_its_node_at_a_gap_and_in_a_loop() -> None:
-    nodes = {node.name.decode().partition(" ")[0]: node for node in fat_tree(2, 2, 1).nodes.values()}
-    start, goal = nodes["host0-0"].ports[1], nodes["host1-0"].ports[1]
-
-    def forward(name: str, port: int, frame: int) -> None:
-        tables = nodes[name].forwarding = Forwarding()
-        tables.linear.learn(0, bytes([port] * 64), frame)
-
-    def names() -> list[tuple[str, int]]:
-        return [(port.node.name.decode().partition(" ")[0], frame) for port, frame in way(start, goal)]
-
-    assert names() == [("host0-0", 0)], "no table is known"
-    forward("leaf0", 2, 7)
-    forward("spine1", 2, 8)
-    forward("leaf1", 3, 9)
-    assert names() == [("host0-0", 0), ("leaf0", 7), ("spine1", 8), ("leaf1", 9)]
-    forward("spine1", 1, 10)
-    assert names() == [("host0-0", 0), ("leaf0", 7), ("spine1", 10)], "back to where it was"
-    forward("leaf0", 3, 11)
-    assert [name for name, _ in names()] == ["host0-0", "leaf0"] and not list(way(goal, goal)), "an adapter forwards nothing"
 
 
 def test_both_ends_know_when_their_cable_was_seen_and_cut() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from textual.app import App, ComposeResult
 
+from ibdissect.subnet.forwarding_path import forwarding_path
 from ibdissect.subnet.switch_levels import levels
 from ibdissect.subnet.switch_tables import Forwarding
-from ibdissect.subnet.topology import way
 from ibdissect.tui.widgets.link_map import LinkMap
 from tests.pictures.looks import CA, SWITCH, fat_tree
 
@@ -86,7 +86,7 @@ async def test_a_route_is_drawn_among_many(width: int) -> None:
             entries = bytearray(64)
             entries[goal.lid % 64] = number
             tables.linear.learn(goal.lid // 64, bytes(entries), 9)
-        route = [start.node.slot, *(port.peer.node.slot for port, _ in way(start, goal) if port.peer is not None)]
+        route = [start.node.slot, *(port.peer.node.slot for port, _ in forwarding_path(start, goal) if port.peer is not None)]
         assert [app.map.named(slot) for slot in route] == ["host3-7", "leaf3", "spine4", "leaf38", "host38-29"]
         app.map.show(goal.node.slot, route)
         text = "\n".join(app.drawn())
@@ -95,4 +95,4 @@ async def test_a_route_is_drawn_among_many(width: int) -> None:
         assert cables and not any("more" in line for line in cables), "the number of the others stands beside the switches"
         assert all(name[-5:] in text for name in ("host3-7", "host38-29")) and max(map(len, app.drawn())) <= width
         nodes["spine4"].forwarding = None
-        assert len(list(way(start, goal))) == 2, "it ends where nothing is known"
+        assert len(list(forwarding_path(start, goal))) == 2, "it ends where nothing is known"
