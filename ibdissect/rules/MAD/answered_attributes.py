@@ -8,15 +8,14 @@ import numpy as np
 
 from ibdissect.capture.gather import flags
 from ibdissect.decode import ChunkTable
-from ibdissect.decode.addresses import LID_SIZE
 from ibdissect.decode.capture_places import Scopes
-from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
-from ibdissect.mad.request_outcomes import AnsweredMany
+from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end
 from ibdissect.mad.transactions import Transactions
+from ibdissect.rules.shared.askers import Askers
 from ibdissect.rules.shared.not_seen import warm
 from ibdissect.rules.shared.second_answers import OwnAnswerRule
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import CLASS_PORT_INFO, GET_TRACE, LID_COUNT, MULTI_PATH, PATH, SA_CLASS
+from ibdissect.wire.numbers import CLASS_PORT_INFO, GET_TRACE, MULTI_PATH, PATH, SA_CLASS
 
 REDIRECTED = 0x0002
 """A redirection (bit 1 of the status) carries a ClassPortInfo, whatever was requested; eHCA does so (opensm osm_perfmgr.c)."""
@@ -78,25 +77,15 @@ class AnswerAlone(Rule):
 
     code, name, severity = "MAD004", "response-bit-without-request", INFO
     reference = "IBA 13.4.2, 13.4.5"
-    needs = (Scopes,)
+    needs = (Scopes, Askers)
     message = "{what} to {receiver} answers no request of this capture"
     example = "a PerformanceGet and its answer, and eleven seconds later an answer alone"
 
-    def __init__(self) -> None:
-        self.asking = np.zeros(LID_COUNT, np.bool_)
-        """LIDs whose requests the capture shows, bool[65536]."""
-
-    @on_event(AnsweredMany)
-    def answered(self, event: AnsweredMany, _context: Context) -> None:
-        source = event.mads.source.take(event.asked[event.by_columns])
-        self.asking[source.low[source.size == LID_SIZE].astype(np.int64)] = True
-        self.asking[[lid for request in event.singles.values() if (lid := request.source.lid) is not None]] = True
-
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
+        askers = context.get(Askers)
         for answer in context.get(Transactions).lone_answers.values():
-            lid = answer.target.lid
-            if lid is not None and self.asking[lid] and warm(answer, context):
+            if askers.shows(answer.target) and warm(answer, context):
                 yield fault(
                     answer, {"what": answer.what(context.catalog), "receiver": answer.to}, MAD.transaction_id, evidence=LEARNT,
                     key=(answer.source, answer.target, answer.mgmt_class),

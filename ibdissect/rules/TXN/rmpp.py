@@ -23,6 +23,7 @@ from ibdissect.mad.rmpp import (
 )
 from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.MAD.header_fields import IN_USE
+from ibdissect.rules.shared.askers import Askers
 from ibdissect.rules.shared.mad_conditions import BY_SA, request_text
 from ibdissect.rules.shared.not_seen import lowered_severity, warm
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW
@@ -55,8 +56,9 @@ class SegmentOrphan(Rule):
     Look for lost packets before it, then at the sender.
 
     The capture has run for ten seconds. An `info` where the capture may have missed the beginning: in ERF captures whose traffic does not
-    show that nothing is missing, and where packets are missing within ten seconds, or an acknowledgement of this segment shows it. Silent
-    if the first segment comes later: the sender went back, or the capture changed the order.
+    show that nothing is missing; where packets are missing within ten seconds, or an acknowledgement of this segment shows it; where later
+    segments of the transfer are missing, too; and where the capture shows no request of the receiver with its answer: it may show one
+    direction only. Silent if the first segment comes later: the sender went back, or the capture changed the order.
     """
 
     code, name, severity = "TXN011", "orphan-rmpp-segment", WARNING
@@ -64,16 +66,25 @@ class SegmentOrphan(Rule):
     message = "{ends}: segment {segment} of a transfer that was not seen to begin"
     example = "segment 5 of a SubnAdmGetTableResp alone, in the eleventh second"
 
-    needs = (CaptureLoss,)
+    needs = (CaptureLoss, Askers)
 
     def __init__(self) -> None:
         self.begun = KeptDict[Frame, None](MAX_WAITING, "transfers whose first segment came late")
+        """By the segment seen first."""
+        self.holed = KeptDict[Frame, None](MAX_WAITING, "transfers that lack more than their beginning")
         """By the segment seen first."""
 
     @on_event(SegmentAlone)
     def alone(self, event: SegmentAlone, context: Context) -> Iterator[Hit]:
         if warm(event, context):
-            yield of_transfer(event)
+            hit = of_transfer(event)
+            hit.arguments["receiver"] = event.transfer.first.destination
+            yield hit
+
+    @on_event(SegmentMissing)
+    def missing(self, event: SegmentMissing, _context: Context) -> None:
+        if event.transfer.first.number > 1:
+            self.holed.keep(Frame(event.transfer.first.frame), None, event.frame, event.time_ns)
 
     @on_event(SegmentRepeated)
     def begins(self, event: SegmentRepeated, _context: Context) -> None:
@@ -85,7 +96,9 @@ class SegmentOrphan(Rule):
         return hit.frame not in self.begun
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        return INFO if self.begun.dropped.count else lowered_severity(context, hit.time_ns)
+        if self.begun.dropped.count or self.holed.dropped.count or hit.frame in self.holed:
+            return INFO
+        return lowered_severity(context, hit.time_ns) if context.get(Askers).shows(hit.arguments["receiver"]) else INFO
 
 
 class SegmentGap(Rule):
