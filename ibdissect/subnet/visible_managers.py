@@ -1,8 +1,8 @@
 """Managers whose Sets to a node the capture would show: it depends on who may write the node, and where the capture point is.
 
-A capture shows the Sets to a node if it shows its manager's Gets to it: they take the same way. A capture on a host's link shows no Set to
-other ports, and after a handover none of the new manager, unless one was seen; that includes a standby that takes over from a dead master.
-A fact that was read there holds for a while only.
+A capture shows the Sets to a node if it shows its manager's Gets to it, but for NodeInfo: they take the same way. A capture on a host's
+link shows no Set to other ports, and after a handover none of the new manager, unless one was seen; that includes a standby that takes over
+from a dead master. A fact that was read there holds for a while only.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Vantage:
         attribute = smps.attribute[index]
         managing = (slots >= 0) & ~shared[index] & (directed | ~is_in(attribute, np.array(ALSO_TOOLS)))
         managing &= ~is_in(index, self._of_tools(event, index))
-        eras = np.searchsorted(self.handovers, frames[managing])
+        eras = np.searchsorted(self.handovers, frames[managing], "right")  # the Set that shows a handover is the new manager's
         ways = directed[managing]
         for era, sender in {*zip(eras[ways].tolist(), smps.sender[index[managing]][ways].tolist(), strict=True)}:
             self._writers.setdefault(era, set()).add(sender)
@@ -132,7 +132,8 @@ class Vantage:
         smps, first = event.smps, event.table.chunk.first
         index = np.flatnonzero(
             ((smps.method == numbers.GET) | (smps.method == numbers.GET_RESP)) & smps.directed & ~shared & (smps.slot >= 0)
-        )
+            & (smps.attribute != numbers.NODE_INFO)  # asked along every link, of its own node, too
+        )  # fmt: skip
         places = smps.slot[index] * (MAX_HANDOVERS + 1) + np.searchsorted(self.handovers, smps.rows[index] + first)
         for sender, mine in by_value(smps.sender[index]):
             for place in distinct_values(places[mine]):
@@ -209,7 +210,16 @@ class Vantage:
                 self._beyond[era] = [one for one in subnet.slots.values() if not self._is_managed(one, era)]
             written = any(known == era for _, known in self._managed)
             return written and not any(node.frame <= frame < node.until for node in self._beyond[era])
-        return bool(nodes) and all(self._is_managed(node, era) for node in nodes)
+        return bool(nodes) and all(self._is_managed(node, era) and not self._manages_itself(node, frame, era) for node in nodes)
+
+    def _manages_itself(self, node: Node, frame: int, era: int) -> bool:
+        """Whether a node's port is its own manager's, and the capture does not show what it writes there: that passes no link."""
+        origins = (self.follower.routes.origins.get(SenderId(one)) for one in self._writers.get(era, ()))
+        homes = [origin.home.at(frame)[0] for origin in origins if origin is not None]
+        if any(home is not None and home[0] is node for home in homes):
+            return False
+        infos = ((port, port.info_at(frame)[0]) for port in node.ports.values())
+        return any(info is not None and port.owns(info.master_sm_lid, frame) for port, info in infos)
 
     def _is_managed(self, node: Node, era: int) -> bool:
         return (node.slot, era) in self._managed or any((node.slot, era, one) in self._asked for one in self._writers.get(era, ()))

@@ -28,7 +28,7 @@ from tests.rules.findings import START_NS, lint
 from tests.rules.PKY.cases import TABLE, send
 from tests.rules.test_kinds import records
 from tests.rules.test_rules import CASES
-from tests.standard import P_KEY_TABLE, SECOND_NS
+from tests.standard import P_KEY_TABLE, PORT_INFO, SECOND_NS
 from tests.subnet.made import ANSWER, GET, SET, answer, ask, node, p_keys, port_info, switch
 
 GATED = {rule.code for rule in load() if issubclass(rule, (LearntFactRule, AgreedRule))}
@@ -96,8 +96,9 @@ def test_the_manager_is_in_sight_where_it_asks() -> None:
     """Its Sets would take the same way as its Gets: the capture would show them, however long the table is left alone."""
     own: dict[str, Any] = {"path": [], "header": {"transaction_id": 7 << 32 | 3}}
     first = [craft.smp(GET, 0x11, **own), craft.smp(ANSWER, 0x11, switch(2), **own)]
-    sweep = [*first, *BY_ROUTE, *ELSEWHERE]
+    sweep = [*first, *BY_ROUTE, craft.smp(GET, PORT_INFO, modifier=1, **ROUTED), *ELSEWHERE]
     assert severity([*sweep, *READ, send(0x9999)], 901_000_000_000) == ["error"]
+    assert severity([*first, *BY_ROUTE, *ELSEWHERE, *READ, send(0x9999)], 901_000_000_000) == ["info"], "NodeInfo comes along every link"
     assert severity([*first, *BY_ROUTE, *READ, send(0x9999)], 901_000_000_000) == ["info"], "this may be a tool"
 
 

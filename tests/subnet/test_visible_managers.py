@@ -47,6 +47,33 @@ def test_a_manager_writes_what_tools_do_not(frames: list[bytes], managed: bool, 
     assert not vantage.manages([], 99), "nobody knows whose facts these are"
 
 
+@pytest.mark.parametrize(("attribute", "managed"), [(0x11, False), (PORT_INFO, True)])
+def test_a_manager_asks_for_node_info_along_every_link(attribute: int, managed: bool) -> None:
+    """Of nodes that it knows, too, and of its own: its Sets take another way."""
+    writes = [smp(ANSWER, 0x11, node(6), path=[2]), smp(SET, P_KEY_TABLE, p_keys(1), path=[2])]
+    vantage, five = seen([*NODE, BY_ROUTE[0], *writes, smp(GET, attribute, path=[1])])
+    assert vantage.manages([five], 99) is managed
+
+
+@pytest.mark.parametrize(("lid", "home", "managed"), [(1, [], True), (5, [], False), (5, [smp(ANSWER, 0x11, node(5), path=[])], True)])
+def test_what_a_manager_writes_to_its_own_port_passes_no_link(lid: int, home: list[bytes], managed: bool) -> None:
+    """Unless the capture was made on that host, and shows the route without hops."""
+    shown = answer(5, PORT_INFO, port_info(5, master_sm_lid=lid))
+    written = smp(SET, P_KEY_TABLE, p_keys(1), path=[1])
+    vantage, five = seen([*NODE, *home, BY_ROUTE[0], written, shown])
+    assert vantage.manages([five], 99) is managed
+
+
+def test_the_set_that_shows_a_handover_is_the_new_managers() -> None:
+    """What it asked before was no business of the old manager."""
+    asks = [BY_ROUTE[0], smp(GET, PORT_INFO, path=[1])]
+    old = ask(6, PORT_INFO, method=SET, body=port_info(6, master_sm_lid=7))
+    new = smp(SET, PORT_INFO, port_info(5, master_sm_lid=8), path=[1])
+    vantage, five = seen([*NODE, answer(6, 0x11, node(6)), old, *asks, new])
+    assert vantage.handovers == [6]
+    assert not vantage.manages([five], 5) and vantage.manages([five], 6)
+
+
 @pytest.mark.parametrize(("last", "managed"), [(8, False), (5, True)])
 def test_facts_about_all_nodes_need_a_manager_of_each(last: int, managed: bool) -> None:
     vantage, _ = seen([*NODE, answer(last, 0x11, node(last)), WRITE])

@@ -71,9 +71,10 @@ class LidConflict(LearntFactRule):
     PortInfo of two active, cabled ports; port 0 of a switch counts as cabled if any other port of it is. Ports that become active later, as
     in a first sweep, must both show the LID then. An `info` in eight cases. (1) No known cables and switches lead from one port to the
     other. (2) The first port has another LID later: a manager may be exchanging LIDs. (3) The second port gets another LID within ten
-    seconds, as a port of a subnet that was joined. (4) The second port had another LID before, and the capture shows neither who wrote the
-    new one nor the LID of the first port again. (5) The capture ends within a second after that: a manager that exchanges LIDs would write
-    the other one then. (6) The capture misses packets between the two. (7) A SubnSet was not answered. (8) Both are ports of
+    seconds, as a port of a subnet that was joined. (4) The second port had another LID before, the first one does not show its LID again,
+    and the capture does not show who wrote the new one, or it names another manager than the first port, which was its own: what a
+    manager writes to its own port passes no link. (5) The capture ends within a second after that: a manager that exchanges LIDs would
+    write the other one then. (6) The capture misses packets between the two. (7) A SubnSet was not answered. (8) Both are ports of
     one adapter with one PortGUID: planes of one XDR port. Silent if the directed route to the
     first node now leads to another (the node may have been replaced), if no sender of directed routes found both nodes (they may be in two
     subnets), or if nothing joins two ports of one adapter.
@@ -102,7 +103,8 @@ class LidConflict(LearntFactRule):
         moved, writes = other is None or any(change > hit.frame for change in other.lids.changes()), context.get(LidWrites)
         if other is not None and port is not None and port.lids.at(hit.frame - 1)[0] is not None:
             ends = context.get(Scopes).goes_on(hit.frame, hit.time_ns) < PATIENCE_NS
-            moved |= (ends or writes.changed_unseen(port, hit.frame - 1)) and writes.last_shown(other, AFTER_ALL) <= hit.frame
+            unseen = ends or writes.changed_unseen(port, hit.frame - 1) or _managed_the_other(other, port, hit.frame)
+            moved |= unseen and writes.last_shown(other, AFTER_ALL) <= hit.frame
         if other is None or port is None or moved or not context.get(ConnectedComponents).join(subnet, other, port):
             return INFO
         planes = other.node is port.node and other.guid == port.guid
@@ -159,6 +161,16 @@ def _cabled(port: Port) -> bool:
     return any(one.peer is not None for one in (port.node.ports.values() if port.node.kind == SWITCH and not port.number else (port,)))
 
 
+def _managed_the_other(one: Port, port: Port, frame: int) -> bool:
+    """Whether a port was its own manager's, and another port that showed its PortInfo in `frame` has another manager, or the same with
+    another LID: nobody sees what a manager writes to its own port.
+    """
+    own, info = one.info_at(frame)[0], port.info_at(frame)[0]
+    if own is None or info is None:
+        return False
+    return one.owns(own.master_sm_lid, frame) is True and one.owns(info.master_sm_lid, frame) is False
+
+
 def _has(port: Port, lid: int, frame: int) -> bool:
     """Whether a port is active, and showed after a frame that it has a LID."""
     base, lmc = port.lids.now or (0, 0)
@@ -179,7 +191,7 @@ class OtherPortsLid(LearntFactRule, RefutableRule):
 
     The GUID in a NodeInfo, and the LIDs of both ports: the capture shows them being written to, or they answered the same LIDs before
     and after the packet. Only LIDs of other systems count, since alias GUIDs move between the ports of a host. An `info` if other
-    connections work although the facts forbid them.
+    connections work although the facts forbid them, or a Set of PortInfo was under way or not answered.
     """
 
     code, name, severity = "LNK019", "slid-lmc-range", WARNING
@@ -187,6 +199,7 @@ class OtherPortsLid(LearntFactRule, RefutableRule):
     message = "LID {slid} of {owner} sends with the GID of {port}"
     example = "PortInfo of two hosts with LIDs 3 and 5, set and answered, then a packet from LID 5 with the GID of the first"
     needs = (LidWrites,)
+    written = (PORT_INFO,)
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:

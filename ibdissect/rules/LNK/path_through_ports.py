@@ -163,7 +163,8 @@ class UnassignedLid(LinkRule):
     that nobody has is reported as well. Silent in subnets with routers or with virtual ports (IsVirtualizationSupported), whose LIDs
     appear in no PortInfo, and for a LID that a later PortInfo names as the manager's (MasterSMLID). An `info` where that LID may have
     been assigned unseen: it sends packets itself (and is sent to, where only a file says that nobody has it), a PathRecord names it after
-    the sweep, the sender's LID is not assigned either, or the capture missed packets since the sweep. With a site policy, LIDs outside
+    the sweep, the sender's LID is not assigned either, the capture missed packets since the sweep, or mastership moved and the capture
+    does not show that manager at all nodes. With a site policy, LIDs outside
     its ranges are reported too.
     """
 

@@ -310,7 +310,9 @@ class LearntFactRule(Rule):
             return False
         if not vantage.ambiguous.isdisjoint(frames):
             return True
-        if any(vantage.astray(one, first, last, nodes) for one in written) or vantage.handed_over(first, last, nodes):
+        if any(vantage.astray(one, first, last, nodes) for one in written) or vantage.handed_over(
+            first if nodes is not None else 0, last, nodes
+        ):
             return True
         if self.of_size and any(_resized(node, hit.frame, loss) for node in nodes or ()):
             return True

@@ -14,7 +14,7 @@ from tests.rules.made.ports import set_port
 from tests.rules.made.site import send as site_send
 from tests.rules.made.subnets import back, data, packet, sweep, works
 from tests.subnet.files.made_files import parsed
-from tests.subnet.made import ANSWER, GUID, SET, answer, ask, node, p_keys, port_info, switch, switch_info
+from tests.subnet.made import ANSWER, GET, GUID, SET, answer, ask, node, p_keys, port_info, switch, switch_info
 
 NODE_INFO, SWITCH_INFO, PORT_INFO, SL_TO_VL = 0x11, 0x12, 0x15, 0x17
 GID = bytes.fromhex("fe80" + "00" * 13 + "01")
@@ -140,6 +140,11 @@ case("LNK019", [*WRITTEN, STRANGE], [*WRITTEN, global_packet(3, GUID + (3 << 4) 
 case("LNK019", [*WRITTEN, STRANGE], [*WRITTEN, global_packet(5, 0x1234)], frames=[7])
 # told again, or LIDs may have changed where the capture does not see it
 case("LNK019", [*HOSTS, STRANGE, *HOSTS], [*HOSTS, STRANGE], frames=[5])
+# a port sends with its new LID before it answers the Set
+TAKES_5 = {"attr_id": PORT_INFO, "header": {"transaction_id": 78}}
+GIVEN = smp(SET, attribute=port_info(5, port_state=0, port_physical_state=0), slid=1, dlid=3, **TAKES_5)
+case("LNK019", [*WRITTEN, GIVEN, STRANGE, smp(ANSWER, attribute=port_info(5), slid=3, dlid=1, **TAKES_5)], WRITTEN, frames=[8],
+     severity="info")  # fmt: skip
 packet("LNK022", data(512), data(256), sweep(neighbor_mtu=1))
 # connections work with a LID that nobody has, or between two pairs of ports in a partition that no table holds: these ports are others
 NARROW_LINKS = [*sweep(neighbor_mtu=1), *(back(0x16, p_keys(0xFFFF), path) for path in ([], [1], [1, 2]))]
@@ -165,6 +170,22 @@ case("LNK020", [*sweep(), data(dlid=7)], [*sweep()[:-1], VIRTUAL, data(dlid=7)],
 # a manager that sets its own port needs no wire for it; the other ports name its LID afterwards
 case("LNK020", [back(PORT_INFO, port_info(5, operational_vls=1, master_sm_lid=7), [1, 2]), *sweep(), data(dlid=7)],
      [*sweep(), back(PORT_INFO, port_info(5, operational_vls=1, master_sm_lid=7), [1, 2]), data(dlid=7)], frames=[11])  # fmt: skip
+# a manager may have given out LIDs where the capture does not show it; one that comes back reads port after port
+ASKED: Any = {"path": [1, 2], "header": {"transaction_id": 79}}
+MOVED = [smp(GET, PORT_INFO, **ASKED), smp(ANSWER, PORT_INFO, port_info(6, operational_vls=1), **ASKED)]
+
+
+def named(*managers: int) -> list[bytes]:
+    """Port 1 is told who its manager is."""
+    infos = [port_info(1, operational_vls=1, master_sm_lid=lid) for lid in managers]
+    return [
+        smp(method, PORT_INFO, info, path=[], header={"transaction_id": 80 + i}) for i, info in enumerate(infos) for method in (SET, ANSWER)
+    ]
+
+
+for managers, severity in (((1, 5), "info"), ((1, 1), "warning")):
+    meanwhile = named(*managers)
+    case("LNK020", [*sweep(), *meanwhile, *MOVED, data(dlid=7)], [*sweep(), *meanwhile, *MOVED, data(dlid=2)], severity=severity)
 FILTERING = [*sweep()[:5], back(PORT_INFO, port_info(0, operational_vls=1, filter_raw_inbound=1), [1], modifier=1), *sweep()[6:]]
 BARE = native(slid=1, dlid=5, lrh={"lnh": 0})
 case("LNK015", [*FILTERING, BARE], [*sweep(), BARE], frames=[10], also=["LNK014"], twin_also=["LNK014"])
@@ -244,6 +265,14 @@ for step_ms, severity in ((1000, "error"), (999, "info")):  # the capture ends b
     case("LNK024", [*port_sweep(6), *WRITES, *IDLE_PORTS], [*port_sweep(6), *IDLE_PORTS], frames=[9], severity=severity,
          file=partial(erf_pcap, step_ns=step_ms * 1_000_000))  # fmt: skip
 case("LNK024", [*port_sweep(6), WRITES[1]], [*port_sweep(6)], frames=[8], severity="info")
+# the first port is its own manager's, which has another LID by now: what it writes to its own port passes no link
+OWN = smp(ANSWER, PORT_INFO, port_info(5, master_sm_lid=5), path=[1, 4], header={"transaction_id": 0x1234})
+OF_MANAGER = [*port_sweep(6)[:4], OWN, *port_sweep(6)[5:]]
+for manager, severity in ((1, "info"), (5, "error")):
+    NAMES = [smp(method, PORT_INFO, port_info(5, master_sm_lid=manager, **state), **CHANGES)
+             for method, state in ((SET, {"port_state": 0, "port_physical_state": 0}), (ANSWER, {}))]  # fmt: skip
+    case("LNK024", [*OF_MANAGER, *NAMES, *IDLE_PORTS], [*OF_MANAGER, *IDLE_PORTS], frames=[9], severity=severity,
+         file=partial(erf_pcap, step_ns=1_000_000_000))  # fmt: skip
 case("LNK024", [*port_sweep(6), WRITES[1], HOSTS[4]], [*port_sweep(6), HOSTS[4]], frames=[8], severity="error")
 # answers without requests: the capture misses packets, and one of them may have told another LID of the first port
 FIRST = smp(1, NODE_INFO, path=[], header={"transaction_id": 0x1234})

@@ -9,7 +9,7 @@ import pytest
 from tests.craft import native, smp
 from tests.rules.findings import counted, lint
 from tests.rules.made.subnets import NODE_INFO, PORT_INFO, back, data, sweep
-from tests.subnet.made import ANSWER, SET, node, port_info, switch
+from tests.subnet.made import ANSWER, GET, SET, node, port_info, switch
 
 
 def test_packets_on_a_lane_that_no_link_has_are_counted_once() -> None:
@@ -22,16 +22,19 @@ def test_a_manager_gives_all_ports_another_mtu() -> None:
     of_manager: dict[str, Any] = {"header": {"transaction_id": 7 << 32}}
 
     def judged(mtu: int, *more: bytes) -> list[str]:
-        written = port_info(1, neighbor_mtu=mtu, port_state=0, port_physical_state=0)
+        written = port_info(1, neighbor_mtu=mtu, master_sm_lid=9, port_state=0, port_physical_state=0)
         own = [
             back(NODE_INFO, node(1), [3], **of_manager), smp(SET, PORT_INFO, written, path=[3], modifier=1, **of_manager),
-            smp(ANSWER, PORT_INFO, port_info(1, neighbor_mtu=mtu), path=[3], modifier=1, **of_manager),
+            smp(ANSWER, PORT_INFO, port_info(1, neighbor_mtu=mtu, master_sm_lid=9), path=[3], modifier=1, **of_manager),
         ]  # fmt: skip
-        return [str(one.severity) for one in lint([*sweep(neighbor_mtu=4), *more, *own, data(4096)], "LNK022")]
+        before = sweep(neighbor_mtu=4, master_sm_lid=9)
+        return [str(one.severity) for one in lint([*before, *more, *own, data(4096)], "LNK022")]
 
-    everywhere = [back(NODE_INFO, switch(2, 2, local_port_num=1), [4], **of_manager), back(NODE_INFO, node(5), [4, 2], **of_manager)]
+    ends = [back(NODE_INFO, switch(2, 2, local_port_num=1), [4], **of_manager), back(NODE_INFO, node(5), [4, 2], **of_manager)]
+    everywhere = [*ends, *(smp(GET, PORT_INFO, path=path, modifier=path[-1], **of_manager) for path in ([4], [4, 2]))]
     assert judged(5) == ["info"]
     assert judged(4) == ["error"], "the MTU of before"
+    assert judged(5, *ends) == ["info"], "it asks for NodeInfo along every link, wherever it writes"
     assert judged(5, *everywhere) == ["error"]
 
 
