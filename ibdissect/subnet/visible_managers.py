@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ibdissect.bounded import Dropped
 from ibdissect.decode import Bool, Int
@@ -36,8 +37,15 @@ LIFETIME_NS = 1_100_000_000
 HANDOVER, ACKNOWLEDGE = 1, 2
 """Modifiers of Set(SMInfo) that move mastership."""
 ALSO_TOOLS = (numbers.PORT_INFO, numbers.SM_INFO, numbers.NOTICE)
-"""Attributes that tools and standby managers write, too."""
+"""Attributes that tools and standby managers write along LIDs, too."""
 MAX_ASTRAY, MAX_HANDOVERS, MAX_NODES, MAX_AMBIGUOUS = 1 << 14, 4096, 1 << 18, 1 << 16
+
+
+def of_managers(attribute: npt.NDArray[np.integer[Any]], directed: Bool | bool) -> Bool:
+    """Which Sets tools do not send, by their attribute and way: tools read and write manufacturers' registers, and switch LEDs on."""
+    of_tools = (attribute >= numbers.FIRST_VENDOR) | (attribute == numbers.LED_INFO)
+    found: Bool = ~of_tools & (directed | ~np.isin(attribute, ALSO_TOOLS))
+    return found
 
 
 class Vantage:
@@ -87,7 +95,7 @@ class Vantage:
         frames, slots = smps.rows[index] + first, smps.slot[index]
         directed = smps.directed[index]
         attribute = smps.attribute[index]
-        managing = (slots >= 0) & ~shared[index] & (directed | ~is_in(attribute, np.array(ALSO_TOOLS)))
+        managing = (slots >= 0) & ~shared[index] & of_managers(attribute, directed)
         managing &= ~is_in(index, self._of_tools(event, index))
         eras = np.searchsorted(self.handovers, frames[managing], "right")  # the Set that shows a handover is the new manager's
         ways = directed[managing]

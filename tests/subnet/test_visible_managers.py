@@ -35,11 +35,16 @@ NODE = [answer(5, 0x11, node(5))]
 WRITE = ask(5, P_KEY_TABLE, method=SET, body=p_keys(0xFFFF))
 TOOL = ask(5, PORT_INFO, method=SET, body=port_info(5))
 BY_ROUTE = [smp(ANSWER, 0x11, node(5), path=[1]), smp(SET, PORT_INFO, port_info(5), path=[1])]
+REGISTER, LED = (ask(5, attribute, method=SET) for attribute in (0xFF52, 0x31))
+REGISTER_BY_ROUTE = [smp(ANSWER, 0x11, node(5), path=[1]), smp(SET, 0xFF52, path=[1])]
 HANDOVER = ask(9, 0x20, method=SET, modifier=1, body=build(SMInfo, guid=1, sm_state=3))
 
 
 @pytest.mark.parametrize("window", [1, 1 << 20])
-@pytest.mark.parametrize(("frames", "managed"), [([], False), ([WRITE], True), ([TOOL], False), (BY_ROUTE, True)])
+@pytest.mark.parametrize(
+    ("frames", "managed"),
+    [([], False), ([WRITE], True), ([TOOL], False), (BY_ROUTE, True), ([REGISTER], False), ([LED], False), (REGISTER_BY_ROUTE, False)],
+)
 def test_a_manager_writes_what_tools_do_not(frames: list[bytes], managed: bool, window: int) -> None:
     vantage, five = seen([*NODE, *frames], window)
     assert vantage.manages([five], 99) is managed

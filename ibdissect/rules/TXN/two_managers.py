@@ -14,7 +14,7 @@ from ibdissect.decode.sending_order import in_time
 from ibdissect.lint.rule import WARNING, Context, Hit, Moment, Rule, fault, on_event
 from ibdissect.subnet import ChunkFollowed
 from ibdissect.subnet.model import Sm
-from ibdissect.subnet.visible_managers import ALSO_TOOLS
+from ibdissect.subnet.visible_managers import of_managers
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, MASTER, SET, SM_INFO
@@ -34,8 +34,8 @@ class TwoManagers(Rule):
     Check their priorities, their SM_Keys and whether they see each other: both believe that they are master (SEM044).
 
     SMInfo of both managers, and LID-routed Sets of the first, the second and the first again within ten seconds. A manager that takes
-    over from a dead one is not judged, nor is a handover. Silent for what tools set, too (ports, notices), while only one of the two is
-    Master: somebody runs a tool on the host of the other.
+    over from a dead one is not judged, nor is a handover. Silent for what tools set, too (ports, notices, LEDs, registers of
+    manufacturers), while only one of the two is Master: somebody runs a tool on the host of the other.
     """
 
     code, name, severity = "TXN019", "mixed-sm-senders", WARNING
@@ -60,7 +60,7 @@ class TwoManagers(Rule):
         rows, data = asks.rows[sets], table.chunk.data
         lrh = table.located.at("lrh")[rows]
         by_lid = (lrh >= 0) & (value_at(data, table.chunk.offset[rows] + asks.mad[sets], MAD.mgmt_class) != DIRECTED)
-        rows, lrh, tools = rows[by_lid], lrh[by_lid], np.isin(asks.attribute[sets][by_lid], ALSO_TOOLS)
+        rows, lrh, tools = rows[by_lid], lrh[by_lid], ~of_managers(asks.attribute[sets][by_lid], directed=False)
         order = in_time(table.chunk.time_ns[rows])
         rows, lrh, tools = (rows, lrh, tools) if order is None else (rows[order], lrh[order], tools[order])
         networks = table.networks[rows] if table.networks is not None else np.zeros_like(rows)

@@ -223,3 +223,14 @@ def test_who_sends_back_in_a_partition_is_a_member() -> None:
         frames = [sent_early(0x9999), sent_early(0x1234), send(p_key, slid=5, dlid=3), *lesson]
         assert (counted(frames, "PKY003"), counted(frames, "PKY001")) == (absent, limited)
     assert counted([sent_early(0x9999), send(0x9999, slid=5, dlid=4), *lesson], "PKY003") == [(1, 1)], "to somebody else"
+
+
+@pytest.mark.parametrize(("attribute", "severity"), [(P_KEY_TABLE, Severity.ERROR), (0xFF52, Severity.INFO)])
+def test_a_tool_that_reads_registers_is_no_manager_whose_next_table_the_capture_would_show(attribute: int, severity: Severity) -> None:
+    """The manager writes P_Keys; a tool for registers sends Sets, too. An hour later the table may be another one, unless the capture shows
+    who writes it."""
+    body = p_keys(0x1234) if attribute == P_KEY_TABLE else b""
+    written = [ask(5, attribute, method=SET, body=body), answer(5, attribute, body)]
+    frames = [*TABLE, *written, *[send(0x9234, psn=i) for i in range(60)], send(0x9999)]
+    times = [i * 60 * SECOND_NS for i in range(len(frames))]
+    assert [one.severity for one in lint(frames, "PKY003", times=times, lost=())] == [severity]

@@ -244,6 +244,10 @@ case("TXN019", [*BOTH_MASTERS, PORT_BY_5, PORT_BY_6, PORT_BY_5], [*MANAGERS, POR
      also=["SMP025"], twin_also=["SMP025"])  # fmt: skip
 case("TXN019", [*MANAGERS, BY_5, BY_6, BY_5], [*MANAGERS, PORT_BY_5, PORT_BY_6, BY_5], frames=[11], also=["SEM065"],
      twin_also=["SEM065", "SMP025"])  # fmt: skip
+# somebody reads registers of the manufacturer, or switches the LED on, from the hosts of both
+for ATTRIBUTE in (0xFF52, 0x31):
+    READ_BY_5, READ_BY_6 = (smp(SET, ATTRIBUTE, slid=lid, dlid=7) for lid in (5, 6))
+    case("TXN019", [*BOTH_MASTERS, READ_BY_5, READ_BY_6, READ_BY_5], [*MANAGERS, READ_BY_5, READ_BY_6, READ_BY_5], frames=[12])
 # the second takes over from the first, which died
 case("TXN019", [*MANAGERS, BY_5, BY_6, BY_5], [*MANAGERS, BY_5, BY_6, BY_6], frames=[11], also=["SEM065"],
      twin_also=["SEM065"])  # fmt: skip
