@@ -160,12 +160,12 @@ class UnassignedLid(LinkRule):
 
     Before the packet, a sweep that read every link and port. Or files given with --subnet that list all ports, such as the output of
     ibnetdiscover, PortInfoRecords of all ports that are up, or a capture with such a sweep, if no port shows the LID; then a source LID
-    that nobody has is reported as well. Silent in subnets with routers or with virtual ports (IsVirtualizationSupported), whose LIDs
-    appear in no PortInfo, and for a LID that a later PortInfo names as the manager's (MasterSMLID). An `info` where that LID may have
-    been assigned unseen: it sends packets itself (and is sent to, where only a file says that nobody has it), a PathRecord names it after
-    the sweep, the sender's LID is not assigned either, the capture missed packets since the sweep, or mastership moved and the capture
-    does not show that manager at all nodes. With a site policy, LIDs outside
-    its ranges are reported too.
+    that nobody has is reported as well. Silent in subnets with routers or with virtual ports (IsVirtualizationSupported), whose LIDs appear
+    in no PortInfo, and for a LID that a later PortInfo names as the manager's (MasterSMLID). An `info` where that LID may have been
+    assigned unseen: it sends packets itself (and is sent to, where only a file says that nobody has it), a PathRecord names it after the
+    sweep, a PortInfo names another LID as the manager's that may be of the same port (LMC), the sender's LID is not assigned either, the
+    capture missed packets since the sweep, or mastership moved and the capture does not show that manager at all nodes. With a site policy,
+    LIDs outside its ranges are reported too.
     """
 
     code, name, severity = "LNK020", "lid-not-assigned", WARNING
@@ -199,6 +199,8 @@ class UnassignedLid(LinkRule):
         """The last frame whose PortInfo names a LID as that of the port's manager, by LID; 0: none. Nobody but itself may read its port."""
         self.targets = np.zeros(LID_COUNT, np.bool_)
         """LIDs that packets go to."""
+        self.most: int | None = None
+        """How many LIDs a port has at most, known at the end of the capture."""
         self.unlisted: bool | None = None
         """Whether the capture shows virtual ports or routers, known at its end."""
 
@@ -212,8 +214,9 @@ class UnassignedLid(LinkRule):
         if hit.message:  # findings from the site policy need no sweep
             return None
         foreign = hit.arguments["slid"] not in context.get(FabricFollower).subnet.lids  # perhaps a packet of another subnet
-        named = context.get(NamedByPaths).since(hit.arguments["dlid"], hit.related[0].frame)
-        return INFO if foreign or named or self.senders[hit.arguments["dlid"]] else super().severity_at_end(hit, context)
+        shown, dlid = hit.related[0].frame, hit.arguments["dlid"]
+        named = context.get(NamedByPaths).since(dlid, shown) or self._manager_named(dlid, context) >= shown
+        return INFO if foreign or named or self.senders[dlid] else super().severity_at_end(hit, context)
 
     def stands(self, hit: Hit, context: Context) -> bool:
         """Ports may show later that their manager has the LID, that they have it though no file lists it, or that they may be virtual."""
@@ -223,6 +226,13 @@ class UnassignedLid(LinkRule):
         if self.unlisted is None:
             self.unlisted = has_unlisted_lids(subnet)
         return not self.unlisted and hit.arguments["lid"] not in subnet.lids
+
+    def _manager_named(self, lid: int, context: Context) -> int:
+        """The last frame that names as the manager's a LID that may be of the same port: as many as a port has at most."""
+        if self.most is None:
+            lids = (port.lids.now for port in context.get(FabricFollower).subnet.ports())
+            self.most = max((1 << lmc for _, lmc in (one for one in lids if one is not None)), default=1)
+        return int(self.managers[lid - lid % self.most : lid + 1].max())
 
     site = also(foreign_lids)
 

@@ -171,6 +171,10 @@ case("LNK020", [*sweep(), data(dlid=7)], [*sweep()[:-1], VIRTUAL, data(dlid=7)],
 case("LNK020", [back(PORT_INFO, port_info(5, operational_vls=1, master_sm_lid=7), [1, 2]), *sweep(), data(dlid=7)],
      [*sweep(), back(PORT_INFO, port_info(5, operational_vls=1, master_sm_lid=7), [1, 2]), data(dlid=7)], frames=[11])  # fmt: skip
 # a manager may have given out LIDs where the capture does not show it; one that comes back reads port after port
+# with an LMC, it has the LIDs behind that one, too
+for manager, severity in ((6, "info"), (8, "warning")):
+    OF_TWO = [*sweep()[:-1], back(PORT_INFO, port_info(4, operational_vls=1, lmc=1, master_sm_lid=manager), [1, 2])]
+    case("LNK020", [*OF_TWO, data(dlid=7)], [*OF_TWO, data(dlid=5)], frames=[10], severity=severity)
 ASKED: Any = {"path": [1, 2], "header": {"transaction_id": 79}}
 MOVED = [smp(GET, PORT_INFO, **ASKED), smp(ANSWER, PORT_INFO, port_info(6, operational_vls=1), **ASKED)]
 
