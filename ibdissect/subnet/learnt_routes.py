@@ -88,8 +88,11 @@ class Routes(RouteEnds):
                 if was is not None and now is not None and was is not now and self.subnet.contradictions.homes is None:
                     self.subnet.contradictions.homes = origin.hops, was, now
                     self.subnet.contradictions.met = any(way and one.node is now for way, one in origin.hops.items())
+        renewed = not (hop.node.alive or hop.node.guid or node.guid)
         hop.node, hop.entered = node, entered
         hop.frame = frame
+        if renewed:  # a placeholder in the place of one whose node turned out to be known: nothing shows that the route changed
+            return
         self.turned = True
         if len(origin.turns) >= MAX_TURNS and path not in origin.turns:
             origin.turns.clear()

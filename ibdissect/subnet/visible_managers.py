@@ -21,7 +21,7 @@ from ibdissect.decode.equal_rows import by_value, distinct_values, is_in
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import SenderId
 from ibdissect.wire import numbers
-from ibdissect.wire.sm import SMInfo
+from ibdissect.wire.sm import DR_MAX_HOPS, SMInfo
 from ibdissect.wire.sm_port import PortInfo
 
 from .events import ChunkFollowed
@@ -68,6 +68,8 @@ class Vantage:
         """Frames of Sets of P_Key tables, ascending."""
         self._astray: dict[int, dict[SenderId, list[int]]] = {}
         """Frames of directed Sets to places unknown or without NodeInfo, which may be any node; ascending, by attribute and sender."""
+        self._fewest: dict[SenderId, int] = {}
+        """Hops of the shortest route of theirs, by sender."""
         self._strays = 0
         self.ambiguous: set[int] = set()
         """Frames of directed answers that either of two hosts may have asked for, so that they may be another port's."""
@@ -108,9 +110,12 @@ class Vantage:
                 self._managed[known] = frame
         nameless = np.array([not node.guid for node in smps.nodes], np.bool_)[smps.which[index]]
         lost = np.flatnonzero((nameless | shared[index]) & directed)
-        for one, frame, sender in zip(attribute[lost].tolist(), frames[lost].tolist(), smps.sender[index[lost]].tolist(), strict=True):
+        columns = attribute[lost], frames[lost], smps.sender[index[lost]], index[lost]
+        for one, frame, number, i in zip(*(column.tolist() for column in columns), strict=True):
             if self._room(self._strays < MAX_ASTRAY, event, frame):
-                self._astray.setdefault(one, {}).setdefault(SenderId(sender), []).append(frame)
+                sender, hops = SenderId(number), len(smps.smps.path(int(smps.index[i])))
+                self._astray.setdefault(one, {}).setdefault(sender, []).append(frame)
+                self._fewest[sender] = min(self._fewest.get(sender, hops), hops)
                 self._strays += 1
 
     def _of_tools(self, event: ChunkFollowed, index: Int) -> Int:
@@ -247,9 +252,15 @@ class Vantage:
         return False
 
     def may_lead(self, sender: int, nodes: Collection[Node]) -> bool:
-        """Whether an unknown route of a sender may lead to one of these nodes: it has no other route there."""
+        """Whether an unknown route of a sender may lead to one of these nodes: it has no other route there that is not longer.
+
+        Managers write along the shortest, and ask for NodeInfo along longer ones, too.
+        """
         origin = self.follower.routes.origins.get(sender)
-        return origin is None or origin.shared > 0 or not {node.slot for node in nodes} <= {hop.node.slot for hop in origin.hops.values()}
+        if origin is None or origin.shared > 0:
+            return True
+        fewest = self._fewest.get(SenderId(sender), DR_MAX_HOPS)
+        return not {node.slot for node in nodes} <= {hop.node.slot for path, hop in origin.hops.items() if len(path) <= fewest}
 
 
 def _is_elsewhere(origin: Origin, lid: int, frame: int) -> bool:

@@ -55,6 +55,20 @@ def test_a_changed_prefix_voids_longer_routes() -> None:
     assert hop is not None and hop.ambiguous and not ways.sure(origin, b"\1", hop), "A, B, A: two origins, or a loose cable"
 
 
+def test_a_placeholder_in_the_place_of_another_voids_no_route() -> None:
+    """A node answers before its NodeInfo is seen, is found along another route, and answers along the first one again."""
+    subnet, ways, origin, nodes = made()
+    first, again = subnet.node(0, 11)[0], subnet.node(0, 21)[0]
+    ways.learn(origin, b"\5", first, 0, 11)
+    ways.learn(origin, b"\5\6", nodes[3], 1, 12)
+    subnet.drop(first, 20)
+    ways.learn(origin, b"\5", again, 0, 21)
+    hop = ways.directed(origin, b"\5\6")
+    assert hop is not None and hop.node is nodes[3]
+    ways.learn(origin, b"\5", nodes[1], 3, 22)
+    assert ways.directed(origin, b"\5\6") is None, "a node that is known may be another"
+
+
 def test_lost_link_makes_the_route_uncertain() -> None:
     subnet, ways, origin, nodes = made()
     hop = ways.directed(origin, b"\1\4")

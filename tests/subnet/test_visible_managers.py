@@ -270,3 +270,11 @@ def test_which_unknown_routes_may_lead_to_a_node() -> None:
     assert vantage.may_lead(sender, [seven]) and vantage.may_lead(sender, [five, seven]) and vantage.may_lead(sender + 1, [five])
     vantage.follower.routes.origins[sender].shared = 3
     assert vantage.may_lead(sender, [five])
+
+
+@pytest.mark.parametrize(("path", "may"), [([1], False), ([1, 2], True)])
+def test_a_set_along_an_unknown_route_that_is_shorter_than_the_known_one(path: list[int], may: bool) -> None:
+    """Managers write along the shortest route, and ask for NodeInfo along the others, too."""
+    lost = smp(SET, P_KEY_TABLE, p_keys(1), path=[3])
+    vantage, five = seen([smp(ANSWER, 0x11, node(5), path=path), *NODE, lost, *NODE])
+    assert vantage.astray(P_KEY_TABLE, 1, 4, [five]) is may
