@@ -46,13 +46,14 @@ ENOUGH = 2
 def agreed(context: Context) -> Iterator[tuple[Stream, ConnectionSetUp, int, str]]:
     """Streams of connections whose set-up the capture shows: stream, connection, the PSN announced, and in which message.
 
-    A stream begins between the REP of its connection and its end, since streams begin anew with each connection.
+    A stream begins between the REP of its connection and its end, since streams begin anew with each connection. None whose first packet
+    was recorded in front of the REP, as where records of one direction come late.
     """
     streams = context.get(Streams)
     for connection in _set_up(context):
         for way, psn, what in zip(ways(connection)[:2], (connection.passive_psn, connection.active_psn), ("REP", "REQ"), strict=True):
             stream = _stream(streams, connection, way)
-            if stream is not None:
+            if stream is not None and not _begun_early(streams, connection, way, psn):
                 yield stream, connection, psn, what
 
 
@@ -77,6 +78,12 @@ def _stream(streams: Streams, connection: ConnectionSetUp, way: tuple[End, End, 
     return next((one for one in found if connection.lasts(one.first_frame)), None)
 
 
+def _begun_early(streams: Streams, connection: ConnectionSetUp, way: tuple[End, End, int], psn: int) -> bool:
+    """Whether a packet with the PSN announced was recorded between REQ and REP."""
+    found = streams.requests(connection.service, *way)
+    return any(connection.req_frame < one.first_frame < connection.rep_frame and one.first_psn == psn for one in found)
+
+
 class StartingPSN(QuotingRule):
     """A connection does not begin with the agreed PSN.
 
@@ -87,9 +94,10 @@ class StartingPSN(QuotingRule):
 
     REQ and REP before the first packet. If its PSN is at most 1024 above the agreed one, the capture may have missed packets. Then an
     acknowledgement must count it as the first message (MSN 1), or the responder must ask for the agreed PSN and the requester go back to
-    its own first one twice. Silent if the responder's first answer counts more messages than the capture shows. An `info` if the PSN is
-    above the agreed one and no answer tells, where the capture misses packets since the REQ, where the first packet comes half an hour
-    after the REP, or so long after it that all packets in between may have taken another path and no answer tells.
+    its own first one twice. Silent if the responder's first answer counts more messages than the capture shows, or a packet with the agreed
+    PSN is recorded in front of the REP. An `info` if the PSN is above the agreed one and no answer tells, where the capture misses packets
+    since the REQ, where the first packet comes half an hour after the REP, or so long after it that all packets in between may have taken
+    another path and no answer tells.
     """
 
     code, name, severity = "CM008", "cm-psn-mismatch", WARNING

@@ -56,6 +56,10 @@ REFUSES = [*BROKEN, data(901), acknowledged(900, 0, 0x60)]
 TWICE = [data(901), data(901)]
 case("CM008", [*REFUSES, *TWICE], [*REFUSES, data(900), *TWICE], frames=[4], also=["RC002", "RC004"], twin_also=["RC002", "RC004"])
 case("CM008", [*REFUSES, *TWICE], [*REFUSES, data(901)], frames=[4], also=["RC002", "RC004"], twin_also=["RC002", "RC004"])
+# a first packet that is recorded in front of the REP, as where records of one direction come late
+EARLY = [request(), data(900), reply(), READY]
+case("CM008", [request(), data(800), reply(), READY, *REFUSES[3:], *TWICE], [*EARLY, *REFUSES[3:], *TWICE], frames=[5],
+     also=["RC002", "RC004"], twin_also=["RC002", "RC004"])  # fmt: skip
 case("CM009", [request(), reply(), READY, data(900, 0x00, bytes(512))],
      [request(), reply(), READY, data(900, 0x00, bytes(256))], frames=[4])  # fmt: skip
 # a whole message in one packet
