@@ -94,8 +94,9 @@ class Stories:
 
     def connected_later(self, one: Connection) -> bool:
         """Whether a later request of the one who asked for a connection was accepted, for the same service of that host, or one that is
-        not captured; if its own service is cut off, for any."""
-        return any(first > one.first_frame for first, _ in self._accepted(one, 0))
+        not captured; if its own service is cut off, for any. It may be one of those beyond the bound."""
+        beyond = self.follower is not None and self.follower.lanes.setups.dropped
+        return bool(beyond) or any(first > one.first_frame for first, _ in self._accepted(one, 0))
 
     def connected_back(self, one: Connection) -> bool:
         """Whether the host that was asked for a connection asked for one itself, for the same service or by a REQ that is not captured, and

@@ -84,6 +84,19 @@ def test_what_shows_that_a_later_request_was_accepted(shown: str, connected: boo
     assert told.connected_later(refused_one) is connected
 
 
+@pytest.mark.parametrize(("most", "connected"), [(1, True), (2, False)])
+def test_a_later_request_may_be_beyond_the_bound(most: int, connected: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ibdissect.engine.connection_setups.MAX_SETUPS", most)
+    lab = Lab()
+    lab.req(0, local_communication_id=0xA7, local_qpn=0x700)
+    lab.short(MS, cm.REJ_ID, cm.REJ, back=True, local_communication_id=0, remote_communication_id=0xA7, reason=28)
+    lab.req(SEC, service_id=0x1062233)
+    lab.rep(SEC + MS)
+    told = fed(lab.pcap())
+    (refused_one,) = told.of_cause("refused")
+    assert told.connected_later(refused_one) is connected
+
+
 @pytest.mark.parametrize("window", [256, 1 << 20])
 def test_frames_of_windows_without_transport_headers_count(window: int) -> None:
     lab = Lab()

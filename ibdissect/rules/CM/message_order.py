@@ -128,8 +128,8 @@ class NoListener(RefusedRule):
     Start the service, or correct the address or port.
 
     The REQ, and its REJ with reason 8. An `info` if a later REQ of the asker to that service is accepted (IPoIB's connected mode is one
-    service, whichever queue pair its id names), or one that is not captured, or if the host that was asked connects to the same service of
-    the asker. Refusals with other reasons are CNX001.
+    service, whichever queue pair its id names), or one that is not captured, or may be beyond those that are remembered (CAP016), or if the
+    host that was asked connects to the same service of the asker. Refusals with other reasons are CNX001.
     """
 
     code, name, severity = "CM012", "cm-serviceid-invalid-rej", ERROR

@@ -23,10 +23,11 @@ class Refused(RefusedRule):
     refused, and its private data says why.
 
     The REQ and its REJ. An `info` for a redirection (24, 25), for an NVMe target that refuses and says why (28 with a status), if the asker
-    connects to that service later (or to one that the capture does not show, or to any if the capture does not show which was refused), if
-    both hosts asked each other and the other connection was accepted (for the same service, or where the refused one is cut off; with
-    reason 28 within ten seconds for any, where both name ports that no known service has), or if the asker itself ends it (4, 6, 28): it
-    was stopped. The refusal of a service that nobody listens to is CM012, of a queue pair that is still connected CNX003.
+    connects to that service later (or to one that the capture does not show, or that may be beyond those that are remembered, CAP016, or to
+    any if the capture does not show which was refused), if both hosts asked each other and the other connection was accepted (for the same
+    service, or where the refused one is cut off; with reason 28 within ten seconds for any, where both name ports that no known service
+    has), or if the asker itself ends it (4, 6, 28): it was stopped. The refusal of a service that nobody listens to is CM012, of a queue
+    pair that is still connected CNX003.
     """
 
     code, name, severity = "CNX001", "connection-refused", ERROR
