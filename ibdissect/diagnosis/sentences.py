@@ -19,6 +19,7 @@ from .rnr_retries import rnr_limit
 from .set_up_sentences import duplicate, refused, unanswered
 from .story import Story
 from .time_bars import PARTS
+from .times_and_counts import timeouts_of
 
 SET_UP = "a capture that holds the set-up of the connections (CM) tells"
 LATER_PART_FIRST = -1
@@ -301,7 +302,7 @@ def _beside(s: Story) -> str:
 
 def _recovered(half: Any) -> str:
     """`recovered from 1 loss, 2 time-outs`; empty if there was no trouble."""
-    named = (half.losses, "loss", "losses"), (half.timeouts, "time-out", "time-outs"), (half.rnrs, "RNR NAK", "RNR NAKs")
+    named = (half.losses, "loss", "losses"), (timeouts_of(half), "time-out", "time-outs"), (half.rnrs, "RNR NAK", "RNR NAKs")
     trouble = [f"{number} {one if number == 1 else many}" for number, one, many in named if number]
     return f"recovered from {', '.join(trouble)}" if trouble else ""
 

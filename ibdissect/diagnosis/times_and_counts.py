@@ -6,7 +6,7 @@ from itertools import repeat
 from operator import attrgetter
 from typing import Any
 
-from ibdissect.engine.episodes import LOSS, PAUSE, REORDERING, beyond
+from ibdissect.engine.episodes import LOSS, PAUSE, REORDERING, TIMEOUT, beyond
 
 from .connection import ConnectionTimes, Counts, Episode
 from .connections_from_lanes import Raw
@@ -20,14 +20,22 @@ SHARE = 5
 
 def times_of(half: Any) -> ConnectionTimes | None:
     """The time of a direction by its parts; None without packets, or where answers are cut off before they say whether they are NAKs,
-    or where more was under way than is remembered."""
+    or where more was under way than is remembered. A queue pair that was made anew did not wait for its timer: it was idle."""
     if half is None or not half.since or half.unread or half.forgotten:
         return None
     trip = half.path.trip
     total, wait = beyond(half, trip)
     wait = wait if trip < UNKNOWN_TRIP else 0
-    parts = (half.transferring + total - wait, wait, half.rnr_wait, half.loss_recovery, half.timeout, half.idle)
+    timeout, idle = (half.timeout, half.idle) if timeouts_of(half) else (0, half.idle + half.timeout)
+    parts = (half.transferring + total - wait, wait, half.rnr_wait, half.loss_recovery, timeout, idle)
     return ConnectionTimes(sum(parts), *parts)
+
+
+def timeouts_of(half: Any) -> int:
+    """How often a requester waited until its timer ran out. Never, as far as is known, if the messages of its queue pair were counted from
+    the start again: then that was made anew, with PSNs that it had before.
+    """
+    return 0 if half.renewed else int(half.timeouts)
 
 
 def round_trip_of(half: Any) -> int | None:
@@ -48,6 +56,8 @@ def episodes_of(raw: Raw) -> tuple[Episode, ...]:
         late, quiet = reordered(half), half.idle_times()
         found += map(Episode, repeat(PAUSE), quiet[::2], quiet[1::2])
         for kind, start, end, again in half.episodes:
+            if kind == TIMEOUT and not timeouts_of(half):
+                continue
             found.append(Episode(REORDERING if late and kind == LOSS else kind, start, max(start, end), again))
     if len(halves) > 1 or (halves and halves[0].episodes):  # pauses alone are in order
         found.sort(key=attrgetter("start_ns", "end_ns"))
@@ -67,7 +77,7 @@ def counts_of(raw: Raw) -> Counts:
 
 def slow_by(half: Any, times: ConnectionTimes) -> str | None:
     """What made a direction slow: loss, reordering, timeout or rnr; None if it is not."""
-    kinds = ((half.rnrs, times.rnr_wait, "rnr"), (half.timeouts, times.timeout, "timeout"), (half.losses, times.loss_recovery, "loss"))
+    kinds = ((half.rnrs, times.rnr_wait, "rnr"), (timeouts_of(half), times.timeout, "timeout"), (half.losses, times.loss_recovery, "loss"))
     number, part, name = max(kinds, key=lambda one: one[1])
     if number < LEAST_EPISODES or part * SHARE < times.busy or not part:
         return None

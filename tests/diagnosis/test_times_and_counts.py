@@ -72,3 +72,17 @@ def test_a_fifth_of_the_time_is_the_border() -> None:
         lab.ask(4 * MS + busy, 105)
         lab.answer(4 * MS + busy + 5 * US, 105)
         assert lab.only().cause == cause
+
+
+@pytest.mark.parametrize(("made_anew", "why"), [(True, "nothing is wrong"), (False, "10.0.0.1 waited four times until its timer ran out")])
+def test_a_queue_pair_that_is_made_anew_does_not_wait_for_its_timer(made_anew: bool, why: str) -> None:
+    """Programs that begin each of their queue pairs with PSN 0; the capture begins when the first one has sent a while."""
+    lab = Lab()
+    lab.good(0, 16, 5, fill=1)
+    for use in range(1, 5):
+        for psn in range(21):
+            lab.ask(use * TIMEOUT + psn * US, psn, fill=use if made_anew else 1)
+            lab.answer(use * TIMEOUT + psn * US + 500, psn, msn=psn + 1 if made_anew else 21)
+    one = lab.only()
+    assert one.why.startswith(why)
+    assert [episode.kind for episode in one.episodes if episode.kind != "idle"] == ([] if made_anew else ["timeout"] * 4)
