@@ -24,7 +24,7 @@ from ibdissect.subnet.events import LidAssigned
 from ibdissect.subnet.lid_writes import LidWrites
 from ibdissect.subnet.nodes import ACTIVE, ARMED
 from ibdissect.subnet.topology import ConnectedComponents
-from ibdissect.subnet.visible_managers import AGES_NS
+from ibdissect.subnet.visible_managers import AGES_NS, Vantage
 from ibdissect.wire.headers import GRH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import LAST_UNICAST, MAX_LMC, PERMISSIVE, PORT_INFO, SET
@@ -72,12 +72,12 @@ class LidConflict(LearntFactRule):
     in a first sweep, must both show the LID then. An `info` in eight cases. (1) No known cables and switches lead from one port to the
     other. (2) The first port has another LID later: a manager may be exchanging LIDs. (3) The second port gets another LID within ten
     seconds, as a port of a subnet that was joined. (4) The second port had another LID before, the first one does not show its LID again,
-    and the capture does not show who wrote the new one, or it names another manager than the first port, which was its own: what a
-    manager writes to its own port passes no link. (5) The capture ends within a second after that: a manager that exchanges LIDs would
-    write the other one then. (6) The capture misses packets between the two. (7) A SubnSet was not answered. (8) Both are ports of
-    one adapter with one PortGUID: planes of one XDR port. Silent if the directed route to the
-    first node now leads to another (the node may have been replaced), if no sender of directed routes found both nodes (they may be in two
-    subnets), or if nothing joins two ports of one adapter.
+    and the capture does not show who wrote the new one, or it names another manager than the first port, which was its own: what a manager
+    writes to its own port passes no link; the same where both are ports of one adapter and mastership moved in between. (5) The capture
+    ends within a second after that: a manager that exchanges LIDs would write the other one then. (6) The capture misses packets between
+    the two. (7) A SubnSet was not answered. (8) Both are ports of one adapter with one PortGUID: planes of one XDR port. Silent if the
+    directed route to the first node now leads to another (the node may have been replaced), if no sender of directed routes found both
+    nodes (they may be in two subnets), or if nothing joins two ports of one adapter.
     """
 
     code, name, severity = "LNK024", "lid-conflict", ERROR
@@ -104,6 +104,8 @@ class LidConflict(LearntFactRule):
         if other is not None and port is not None and port.lids.at(hit.frame - 1)[0] is not None:
             ends = context.get(Scopes).goes_on(hit.frame, hit.time_ns) < PATIENCE_NS
             unseen = ends or writes.changed_unseen(port, hit.frame - 1) or _managed_the_other(other, port, hit.frame)
+            if other.node is port.node:  # a capture at one port of an adapter does not show what another manager writes to the other port
+                unseen |= context.get(Vantage).handed_over(writes.last_shown(other, hit.frame), hit.frame, ())
             moved |= unseen and writes.last_shown(other, AFTER_ALL) <= hit.frame
         if other is None or port is None or moved or not context.get(ConnectedComponents).join(subnet, other, port):
             return INFO
