@@ -270,13 +270,24 @@ for step_ms, severity in ((1000, "error"), (999, "info")):  # the capture ends b
          file=partial(erf_pcap, step_ns=step_ms * 1_000_000))  # fmt: skip
 case("LNK024", [*port_sweep(6), WRITES[1]], [*port_sweep(6)], frames=[8], severity="info")
 # the second port of an adapter gets the LID that the first one had, by the same manager or by another, which may have moved the first
+SECOND = node(5, num_ports=2, local_port_num=2, port_guid=0x53)
+
+
+def given(*managers: tuple[int, int, int, list[int]]) -> list[bytes]:
+    """Managers ask the second port who it is, and write its LID: LID, the manager's LID, its number, its route."""
+    told: list[bytes] = []
+    for lid, manager, number, path in managers:
+        for i, (attribute, state) in enumerate(((NODE_INFO, {}), (PORT_INFO, {"port_state": 0, "port_physical_state": 0}))):
+            infos = [port_info(lid, local_port_num=2, master_sm_lid=manager, **more) for more in (state, {})]
+            way: dict[str, Any] = {"path": path, "modifier": 2 * i, "header": {"transaction_id": number << 32 | 0x90 + i}}
+            told += [smp(GET + i, attribute, infos[0], **way), smp(ANSWER, attribute, infos[1] if i else SECOND, **way)]
+    return told
+
+
 for manager, severity in ((1, "error"), (9, "info")):
-    GIVEN_5 = [smp(method, PORT_INFO, port_info(lid, local_port_num=2, master_sm_lid=of, **state), path=[1, 5], modifier=2,
-                   header={"transaction_id": 0x90 + lid})
-               for lid, of in ((6, 1), (5, manager))
-               for method, state in ((SET, {"port_state": 0, "port_physical_state": 0}), (ANSWER, {}))]  # fmt: skip
-    case("LNK024", [*two_ports(6), *GIVEN_5, *IDLE_PORTS], [*two_ports(6), *GIVEN_5[:2], *IDLE_PORTS], frames=[11], severity=severity,
-         file=partial(erf_pcap, step_ns=1_000_000_000))  # fmt: skip
+    GIVEN_6, GIVEN_5 = given((6, 1, 0, [1, 5])), given((5, manager, 5, [7]))
+    case("LNK024", [*two_ports(6), *GIVEN_6, *GIVEN_5, *IDLE_PORTS], [*two_ports(6), *GIVEN_6, *IDLE_PORTS], frames=[15],
+         severity=severity, file=partial(erf_pcap, step_ns=1_000_000_000))  # fmt: skip
 # the first port is its own manager's, which has another LID by now: what it writes to its own port passes no link
 OWN = smp(ANSWER, PORT_INFO, port_info(5, master_sm_lid=5), path=[1, 4], header={"transaction_id": 0x1234})
 OF_MANAGER = [*port_sweep(6)[:4], OWN, *port_sweep(6)[5:]]
