@@ -155,8 +155,9 @@ class UnansweredSets:
         return routes.directed(origin, request.route[PATH_AT:]) if origin is not None and request.route[:PATH_AT] == PURE else None
 
     def _slot(self, request: Request) -> int | None:
+        """The node that a request went to; None if unknown, or if its route is known to lead to another node only since then."""
         hop = self.end_of(request)
-        return hop.node.slot if hop is not None else None
+        return hop.node.slot if hop is not None and hop.frame <= request.last_frame else None
 
 
 def _may_own(node: Node, lid: int, frame: int) -> bool:

@@ -146,6 +146,18 @@ GIVEN = smp(SET, attribute=port_info(5, port_state=0, port_physical_state=0), sl
 case("LNK019", [*WRITTEN, GIVEN, STRANGE, smp(ANSWER, attribute=port_info(5), slid=3, dlid=1, **TAKES_5)], WRITTEN, frames=[8],
      severity="info")  # fmt: skip
 packet("LNK022", data(512), data(256), sweep(neighbor_mtu=1))
+# while a Set is under way, by a route that leads to another node at the end of the capture
+TO_5: Any = {"path": [1, 2], "modifier": 1, "header": {"transaction_id": 78}}
+WIDENS = [smp(method, PORT_INFO, port_info(5, operational_vls=1, neighbor_mtu=5, **state), **TO_5)
+          for method, state in ((SET, {"port_state": 0, "port_physical_state": 0}), (ANSWER, {}))]  # fmt: skip
+REPLACED = [smp(method, NODE_INFO, body, path=[1, 2], header={"transaction_id": 79}) for method, body in ((GET, b""), (ANSWER, node(8)))]
+for under_way, severity in (([WIDENS[0], data(4096), WIDENS[1]], "info"), ([data(4096), *WIDENS], "error")):
+    case(
+        "LNK022",
+        [*sweep(neighbor_mtu=4), *under_way, *REPLACED],
+        [*sweep(neighbor_mtu=4), *WIDENS, data(2048), *REPLACED],
+        severity=severity,
+    )
 # connections work with a LID that nobody has, or between two pairs of ports in a partition that no table holds: these ports are others
 NARROW_LINKS = [*sweep(neighbor_mtu=1), *(back(0x16, p_keys(0xFFFF), path) for path in ([], [1], [1, 2]))]
 BETWEEN = [*works(1, 5, 0x8999), *works(1, 2, 0x8999)]
