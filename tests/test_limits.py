@@ -133,6 +133,7 @@ UNSAID |= {"agents that speak for others", "connections in other partitions", "p
 UNSAID |= {"times of answers that subnet files are compared with", "congestion control nodes", "queue pairs of connections"}
 UNSAID |= {"ports to which a manager came back", "ports whose manager another one succeeded"}
 UNSAID |= {"interfaces with a frame that is shorter than its packet"}  # the crowd has one interface
+UNSAID |= {"transfers that lack more than their beginning"}  # those of the crowd lack no more
 UNSAID |= {"pauses of the recording"}  # the crowd has none; tests/traffic/test_capture_loss.py
 UNSAID |= {"ports whose lease expired"}  # no more than "ports that refused a request", of which one is kept
 """Limits that the proofs cannot reach, or that are reached only after CAP016 has reported."""

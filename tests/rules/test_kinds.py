@@ -129,7 +129,7 @@ OF_GROUPS = "GRH009", "PKY017", "QKY004"
 """The SA's record of a group says so."""
 UNCHANGING = (
     "OPA003", "OPA004", "OPA005", "PKY011", "PM001", "SEM024", "SEM025", "SEM026", "SEM027", "SEM029", "SEM047", "SEM049", "SEM050",
-    "SEM053", "SEM055", "SEM065", "SEM072", "TRP006",
+    "SEM053", "SEM065", "SEM072", "TRP006",
 )  # fmt: skip
 """No manager changes what a node is, can or holds at most."""
 TOLD = "CAP017", "MKY010", "PKY013"
@@ -163,7 +163,7 @@ KINDS: dict[str, Kind] = {
             "not written": ("OPA003", "OPA004", "OPA005", "TRP006"),
             "counted": ("MKY012",),
             "keys": KEYS,
-            "other ports' LIDs and filters": ("CM020", "LNK015", "LNK019", "TRP001", "TRP011"),
+            "other ports' LIDs and filters": ("CM020", "LNK015", "TRP001", "TRP011"),
             "two managers": ("TXN019",),
         },
     ),

@@ -15,7 +15,7 @@ from tests.standard import LINK_ETHERNET, LINK_INFINIBAND, SECOND_NS
 WITHIN_NS = 10_000_000
 
 FAMILIES = ("TXN", "RC", "CM", "CC", "QKY004", "PM001", "PM002", "BTH018", "PKY005", "PKY021", "MAD004", "MAD005")
-QUICK = {("TXN005", 4), ("TXN012", 3), ("TXN012", 5), ("TXN012", 10), *(("TXN019", i) for i in range(4))}
+QUICK = {("TXN005", 4), ("TXN012", 3), ("TXN012", 5), ("TXN012", 10), *(("TXN019", i) for i in range(6))}
 """Proofs in which somebody repeats a datagram after 1 ms, as nobody does: beside many copies of a mirror, this is one, too."""
 UNSURE = {"CM022_17", "PKY021_1", "PM002_3", "RC011_4", "TXN005_4", "TXN012_0", "TXN012_3", *(f"PM001_{i}" for i in (2, 3, 4, 6, 9, 14))}
 """Proofs that become an info, or nothing, beside the second network: it may be the same one."""
