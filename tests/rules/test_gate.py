@@ -157,7 +157,7 @@ def test_what_nobody_recorded_is_not_known() -> None:
     """Two captures of one link in one file: the manager is in sight in both, and may have written the table in between."""
     own: dict[str, Any] = {"path": [], "header": {"transaction_id": 7 << 32 | 3}}
     first = [craft.smp(GET, 0x11, **own), craft.smp(ANSWER, 0x11, switch(2), **own)]
-    known = [*first, *BY_ROUTE, *ELSEWHERE, *READ]
+    known = [*first, *BY_ROUTE, craft.smp(GET, PORT_INFO, modifier=1, **ROUTED), *ELSEWHERE, *READ]
     for polls, each, pause, loud in (
         (0, 0, 1799, "error"), (0, 0, 1801, "info"), (6, 11, 59, "error"), (6, 11, 61, "info"), (3, 300, 1000, "error"),
         (3, 600, 1801, "info"),

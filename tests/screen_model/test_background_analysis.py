@@ -45,6 +45,7 @@ def test_study(tmp_path: Path) -> None:
     assert study.repeated == {20}
     datagrams = next(one for one in shot.conversations if one.service == "UD")
     assert (datagrams.near_qp, datagrams.far_qp, datagrams.known_by) == (0x41, 0x40, "DETH")
+    assert 0 < datagrams.messages == sum(datagrams.packets) and (one.messages, sum(one.packets)) == (11, 13)
     assert [(one.kind, one.answered, one.unanswered) for one in shot.exchanges] == [("PM", 0, 1)]
     assert dict(shot.traffic.p_keys)["0x9999"] == 1
     assert shot.fabric.nodes == 1 and shot.fabric.partitions == 2

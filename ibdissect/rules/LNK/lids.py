@@ -103,7 +103,7 @@ class LidConflict(LearntFactRule):
         moved, writes = other is None or any(change > hit.frame for change in other.lids.changes()), context.get(LidWrites)
         if other is not None and port is not None and port.lids.at(hit.frame - 1)[0] is not None:
             ends = context.get(Scopes).goes_on(hit.frame, hit.time_ns) < PATIENCE_NS
-            unseen = ends or writes.changed_unseen(port, hit.frame - 1) or _managed_the_other(other, port, hit.frame)
+            unseen = ends or writes.changed_unseen(port, hit.frame - 1) or _has_renamed_itself(subnet, other, port, hit.frame)
             if other.node is port.node:  # a capture at one port of an adapter does not show what another manager writes to the other port
                 unseen |= context.get(Vantage).handed_over(writes.last_shown(other, hit.frame), hit.frame, ())
             moved |= unseen and writes.last_shown(other, AFTER_ALL) <= hit.frame
@@ -163,14 +163,14 @@ def _cabled(port: Port) -> bool:
     return any(one.peer is not None for one in (port.node.ports.values() if port.node.kind == SWITCH and not port.number else (port,)))
 
 
-def _managed_the_other(one: Port, port: Port, frame: int) -> bool:
-    """Whether a port was its own manager's, and another port that showed its PortInfo in `frame` has another manager, or the same with
-    another LID: nobody sees what a manager writes to its own port.
+def _has_renamed_itself(subnet: Subnet, one: Port, port: Port, frame: int) -> bool:
+    """Whether a port was its own manager's, and another port that showed its PortInfo in `frame` names a LID that nobody is known to have:
+    perhaps the same manager has that by now; nobody sees what it writes to its own port.
     """
     own, info = one.info_at(frame)[0], port.info_at(frame)[0]
     if own is None or info is None:
         return False
-    return one.owns(own.master_sm_lid, frame) is True and one.owns(info.master_sm_lid, frame) is False
+    return one.owns(own.master_sm_lid, frame) is True and subnet.owner(info.master_sm_lid, frame)[0] is None
 
 
 def _has(port: Port, lid: int, frame: int) -> bool:

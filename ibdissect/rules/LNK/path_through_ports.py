@@ -109,9 +109,7 @@ class VlNotOperational(LinkRule):
     message = "VL {vl} from LID {slid} to LID {dlid}; no known port of the subnet uses more than {vls:data VL}"
     example = "GetResp(PortInfo) of two ports with OperationalVLs 1 (VL0), then a packet between them on VL 3"
     holds_ns = CONFIGURED_NS
-
-    def facts_used_of(self, hit: Hit, context: Context) -> None:
-        """It rests on all ports."""
+    of_all_ports = True
 
     def suspicious(self, event: ChunkFollowed, native: Native, ends: PortLimits) -> tuple[Int, Int]:
         vl = native.vl
@@ -172,6 +170,7 @@ class UnassignedLid(LinkRule):
     explains = ("LNK021", "TXN001")
     by_value = False
     reference = "IBA 4.1.3"
+    of_all_ports = True
     message = "LID {slid} sends to LID {dlid}, which no port of the swept subnet has"
     example = "a complete sweep of a subnet, then a packet to LID 0x7777"
 
@@ -204,9 +203,6 @@ class UnassignedLid(LinkRule):
         self.unlisted: bool | None = None
         """Whether the capture shows virtual ports or routers, known at its end."""
 
-    def facts_used_of(self, hit: Hit, context: Context) -> None:
-        """It rests on the LIDs of all ports."""
-
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """An info where the sweep proves less."""
         if "verb" in hit.arguments:  # of a file: a host may have come since
@@ -215,7 +211,7 @@ class UnassignedLid(LinkRule):
             return None
         foreign = hit.arguments["slid"] not in context.get(FabricFollower).subnet.lids  # perhaps a packet of another subnet
         shown, dlid = hit.related[0].frame, hit.arguments["dlid"]
-        named = context.get(NamedByPaths).since(dlid, shown) or self._manager_named(dlid, context) >= shown
+        named = context.get(NamedByPaths).since(dlid, shown) or self._named_since(shown, dlid, context)
         return INFO if foreign or named or self.senders[dlid] else super().severity_at_end(hit, context)
 
     def stands(self, hit: Hit, context: Context) -> bool:
@@ -227,12 +223,13 @@ class UnassignedLid(LinkRule):
             self.unlisted = has_unlisted_lids(subnet)
         return not self.unlisted and hit.arguments["lid"] not in subnet.lids
 
-    def _manager_named(self, lid: int, context: Context) -> int:
-        """The last frame that names as the manager's a LID that may be of the same port: as many as a port has at most."""
+    def _named_since(self, frame: int, lid: int, context: Context) -> bool:
+        """Whether a PortInfo names since a frame, as the manager's, a LID that may be of the same port: one that no port is known to have."""
+        subnet = context.get(FabricFollower).subnet
         if self.most is None:
-            lids = (port.lids.now for port in context.get(FabricFollower).subnet.ports())
+            lids = (port.lids.now for port in subnet.ports())
             self.most = max((1 << lmc for _, lmc in (one for one in lids if one is not None)), default=1)
-        return int(self.managers[lid - lid % self.most : lid + 1].max())
+        return any(self.managers[one] >= frame and one not in subnet.lids for one in range(lid - lid % self.most, lid + 1))
 
     site = also(foreign_lids)
 

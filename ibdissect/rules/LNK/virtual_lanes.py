@@ -98,6 +98,7 @@ class UnmappedLane(LearntFactRule):
     example = "SL to VL tables of all ports of a subnet that map SL 0 to VL 0, then a packet with SL 0 on VL 1"
     written = (SL_TO_VL,)
     holds_ns = CONFIGURED_NS
+    of_all_ports = True
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:

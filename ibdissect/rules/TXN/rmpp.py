@@ -57,8 +57,8 @@ class SegmentOrphan(Rule):
 
     The capture has run for ten seconds. An `info` where the capture may have missed the beginning: in ERF captures whose traffic does not
     show that nothing is missing; where packets are missing within ten seconds, or an acknowledgement of this segment shows it; where later
-    segments of the transfer are missing, too; and where the capture shows no request of the receiver with its answer: it may show one
-    direction only. Silent if the first segment comes later: the sender went back, or the capture changed the order.
+    segments of the transfer are missing, too; and where the capture shows no request of the receiver, by its LID, with its answer: it may
+    show one direction only. Silent if the first segment comes later: the sender went back, or the capture changed the order.
     """
 
     code, name, severity = "TXN011", "orphan-rmpp-segment", WARNING

@@ -92,6 +92,8 @@ class LinkRule(LearntFactRule, RefutableRule):
 
     def facts_used_of(self, hit: Hit, context: Context) -> Collection[Node] | None:
         """The nodes of both ends, and those at the other ends of their cables."""
+        if self.of_all_ports:
+            return None
         owners = (context.get(FabricFollower).subnet.owner(hit.arguments[lid], hit.frame)[0] for lid in ("slid", "dlid"))
         ends = [port for port in owners if port is not None]
         peers = (port.facing_at(hit.frame)[0] for port in ends)

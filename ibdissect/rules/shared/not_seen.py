@@ -259,6 +259,9 @@ class LearntFactRule(Rule):
     of_size: ClassVar[bool] = False
     """Whether they are about ports or tables of a node: of a switch that may be restarted with others, they hold for `AGES_NS`."""
 
+    of_all_ports: ClassVar[bool] = False
+    """Whether they are about all ports of the subnet, which a manager reads one after the other: a handover counts whenever it was."""
+
     refutable: ClassVar[bool] = False
     """Whether a good answer also refutes what a packet says by itself."""
 
@@ -311,9 +314,9 @@ class LearntFactRule(Rule):
             return False
         if not vantage.ambiguous.isdisjoint(frames):
             return True
-        if any(vantage.astray(one, first, last, nodes) for one in written) or vantage.handed_over(
-            first if nodes is not None else 0, last, nodes
-        ):
+        if any(vantage.astray(one, first, last, nodes) for one in written):
+            return True
+        if vantage.handed_over(0 if self.of_all_ports else first, last, nodes):
             return True
         if self.of_size and any(_resized(node, hit.frame, loss) for node in nodes or ()):
             return True

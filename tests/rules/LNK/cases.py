@@ -134,16 +134,18 @@ def assigned(lid: int) -> bytes:
     return ask(lid, PORT_INFO, method=SET, body=port_info(lid, port_state=0, port_physical_state=0), header={"transaction_id": 77})
 
 
-WRITTEN = [*HOSTS, *(assigned(lid) for lid in (3, 5))]
+WRITTEN = [*HOSTS]
+for LID in (3, 5):
+    WRITTEN += [assigned(LID), answer(LID, PORT_INFO, port_info(LID), header={"transaction_id": 77})]
 STRANGE = global_packet(5, GUID + (3 << 4) + 1)
-case("LNK019", [*WRITTEN, STRANGE], [*WRITTEN, global_packet(3, GUID + (3 << 4) + 1)], frames=[7])
-case("LNK019", [*WRITTEN, STRANGE], [*WRITTEN, global_packet(5, 0x1234)], frames=[7])
+case("LNK019", [*WRITTEN, STRANGE], [*WRITTEN, global_packet(3, GUID + (3 << 4) + 1)], frames=[9], severity="warning")
+case("LNK019", [*WRITTEN, STRANGE], [*WRITTEN, global_packet(5, 0x1234)], frames=[9], severity="warning")
 # told again, or LIDs may have changed where the capture does not see it
 case("LNK019", [*HOSTS, STRANGE, *HOSTS], [*HOSTS, STRANGE], frames=[5])
 # a port sends with its new LID before it answers the Set
 TAKES_5 = {"attr_id": PORT_INFO, "header": {"transaction_id": 78}}
 GIVEN = smp(SET, attribute=port_info(5, port_state=0, port_physical_state=0), slid=1, dlid=3, **TAKES_5)
-case("LNK019", [*WRITTEN, GIVEN, STRANGE, smp(ANSWER, attribute=port_info(5), slid=3, dlid=1, **TAKES_5)], WRITTEN, frames=[8],
+case("LNK019", [*WRITTEN, GIVEN, STRANGE, smp(ANSWER, attribute=port_info(5), slid=3, dlid=1, **TAKES_5)], WRITTEN, frames=[10],
      severity="info")  # fmt: skip
 packet("LNK022", data(512), data(256), sweep(neighbor_mtu=1))
 # while a Set is under way, by a route that leads to another node at the end of the capture
@@ -182,11 +184,14 @@ case("LNK020", [*sweep(), data(dlid=7)], [*sweep()[:-1], VIRTUAL, data(dlid=7)],
 # a manager that sets its own port needs no wire for it; the other ports name its LID afterwards
 case("LNK020", [back(PORT_INFO, port_info(5, operational_vls=1, master_sm_lid=7), [1, 2]), *sweep(), data(dlid=7)],
      [*sweep(), back(PORT_INFO, port_info(5, operational_vls=1, master_sm_lid=7), [1, 2]), data(dlid=7)], frames=[11])  # fmt: skip
-# a manager may have given out LIDs where the capture does not show it; one that comes back reads port after port
 # with an LMC, it has the LIDs behind that one, too
 for manager, severity in ((6, "info"), (8, "warning")):
     OF_TWO = [*sweep()[:-1], back(PORT_INFO, port_info(4, operational_vls=1, lmc=1, master_sm_lid=manager), [1, 2])]
     case("LNK020", [*OF_TWO, data(dlid=7)], [*OF_TWO, data(dlid=5)], frames=[10], severity=severity)
+# not of a manager whose LIDs are known, nor of what was named before the sweep
+NAMED_2 = [*sweep()[:-1], back(PORT_INFO, port_info(4, operational_vls=1, lmc=1, master_sm_lid=2), [1, 2])]
+case("LNK020", [*NAMED_2, data(dlid=3)], [*NAMED_2, data(dlid=5)], frames=[10], severity="warning")
+# a manager may have given out LIDs where the capture does not show it; one that comes back reads port after port
 ASKED: Any = {"path": [1, 2], "header": {"transaction_id": 79}}
 MOVED = [smp(GET, PORT_INFO, **ASKED), smp(ANSWER, PORT_INFO, port_info(6, operational_vls=1), **ASKED)]
 
@@ -303,7 +308,7 @@ for manager, severity in ((1, "error"), (9, "info")):
 # the first port is its own manager's, which has another LID by now: what it writes to its own port passes no link
 OWN = smp(ANSWER, PORT_INFO, port_info(5, master_sm_lid=5), path=[1, 4], header={"transaction_id": 0x1234})
 OF_MANAGER = [*port_sweep(6)[:4], OWN, *port_sweep(6)[5:]]
-for manager, severity in ((1, "info"), (5, "error")):
+for manager, severity in ((77, "info"), (1, "error"), (5, "error")):
     NAMES = [smp(method, PORT_INFO, port_info(5, master_sm_lid=manager, **state), **CHANGES)
              for method, state in ((SET, {"port_state": 0, "port_physical_state": 0}), (ANSWER, {}))]  # fmt: skip
     case("LNK024", [*OF_MANAGER, *NAMES, *IDLE_PORTS], [*OF_MANAGER, *IDLE_PORTS], frames=[9], severity=severity,
