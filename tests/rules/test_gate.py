@@ -228,3 +228,13 @@ def test_the_types_are_pure() -> None:
     imported = {node.module for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)}
     assert imported == {"__future__", "msgspec", "typing", "addresses", "ibdissect.wire.numbers"} and "import numpy" not in text
     assert "if TYPE_CHECKING:\n    from .addresses" in text
+
+
+def test_a_handover_before_its_facts_concerns_a_rule_about_all_ports_alone() -> None:
+    """Another node is told of two managers, one after the other, before the counters of a port are read."""
+    told = [ask(0x77, 0x11), answer(0x77, 0x11, node(0x77))]
+    for manager in (0x40, 0x41):
+        info = port_info(0x77, master_sm_lid=manager)
+        told += [craft.smp(SET, PORT_INFO, info, slid=manager, dlid=0x77), craft.smp(ANSWER, PORT_INFO, info, slid=0x77, dlid=manager)]
+    found = lint([*told, *(frame for _, frame in records(CASES["PM002"][0].bad))], "PM002")
+    assert [str(one.severity) for one in found] == ["warning"]

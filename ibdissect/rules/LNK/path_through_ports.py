@@ -224,7 +224,7 @@ class UnassignedLid(LinkRule):
         return not self.unlisted and hit.arguments["lid"] not in subnet.lids
 
     def _named_since(self, frame: int, lid: int, context: Context) -> bool:
-        """Whether a PortInfo names since a frame, as the manager's, a LID that may be of the same port: one that no port is known to have."""
+        """Whether a PortInfo names since a frame, as the manager's, a LID that nobody is known to have and that may be of the same port."""
         subnet = context.get(FabricFollower).subnet
         if self.most is None:
             lids = (port.lids.now for port in subnet.ports())
