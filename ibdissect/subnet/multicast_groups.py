@@ -79,9 +79,14 @@ class Groups:
             self._use(before, -1, frame)
         return group
 
-    def oldest(self, frame: int) -> int:
-        """The frame that first showed the oldest group that was known at a frame."""
-        return min((group.since for group in self.by_mgid.values() if group.since <= frame), default=frame)
+    def used_since(self, frame: int) -> int:
+        """The frame since which multicast LIDs are in use, as it was known at a frame: later ones may have deleted groups."""
+        since = frame
+        for change in sorted((one for one in self.in_use.changes() if one <= frame), reverse=True):
+            if not self.in_use.at(change)[0]:
+                break
+            since = change
+        return since
 
     def _use(self, facts: GroupFacts | None, step: int, frame: int) -> None:
         """Count a group's multicast LID, or no longer."""

@@ -81,7 +81,7 @@ class TooManyGroups(LearntFactRule):
                     seen = Seen(event.table, frame - first)
                     self.reported.put(NodeId(node.slot), True, seen.frame, seen.time_ns)
                     self.settled[NodeId(node.slot)] = seen
-                    oldest = groups.oldest(frame)
+                    oldest = groups.used_since(frame)
                     self.needed[NodeId(node.slot)] = len(_needed(event.subnet, node, frame))
                     yield fault(
                         seen, {"groups": number, "switch": node.guid, "cap": switch.multicast_fdb_cap}, key=node.slot,

@@ -438,6 +438,7 @@ def managed(*lids: int) -> list[bytes]:
     for number, lid in enumerate(lids):
         header = {"transaction_id": MANAGER + number}
         said += [smp(1, NODE_INFO, path=[1, lid], header=header), smp(GET_RESP, NODE_INFO, port_node(lid), path=[1, lid], header=header)]
+        said.append(smp(1, PORT_INFO, path=[1, lid], modifier=1, header={"transaction_id": MANAGER + 10 + number}))
     for number, prefix in enumerate((0xFE80, 0xFEC0), 50):
         body = set_port(lids[-1], gid_prefix=prefix << 48)
         said.append(smp(SET, PORT_INFO, body, path=[1, lids[-1]], modifier=1, header={"transaction_id": MANAGER + number}))
