@@ -13,7 +13,7 @@ from ibdissect.wire.opcodes import SERVICE, UC
 
 from . import agreed_lanes, pairing
 from .connection_setups import SetUps, terms
-from .psn_gaps import Told
+from .psn_gaps import FAR, Told
 from .psn_order import MAX_ORDERS, MAX_WAYS
 
 try:
@@ -48,8 +48,7 @@ MAX_BACKLOG, MAX_HELD = 256, 100_000
 """Packets that wait until it is known where a lane's answers come: of one lane, of all. In a crowd (`pairing`) more are needed."""
 LOOKED_FOR = cython.declare(cython.longlong, 512)
 """Packets of a lane whose PSNs are compared with those of other lanes."""
-FAR = cython.declare(cython.longlong, 1 << 16)
-"""PSNs that are neither missing nor sent again in one step, as long as no READ takes as many."""
+_FAR = cython.declare(cython.longlong, FAR)  # neither missing nor sent again in one step, as long as no READ takes as many
 _NEAR = cython.declare(cython.ulonglong, (1 << 14) - 1)
 """Mask of the hash by which a lane or a host is found again without the dict: each has one place, which another one may have taken."""
 _AHEAD = cython.declare(cython.Py_ssize_t, 16)  # rows whose bytes are on their way
@@ -218,7 +217,7 @@ class Lanes:
         if lane.begun < 0:
             lane.begun, lane.begun_content, lane.front = p.psn, p.content, p.psn
         elif p.first and lane.setup is None and p.time - self.last_active(lane) >= ANEW_NS and (
-            (abs(ahead) > FAR and not lane.long_reads) or (p.psn == lane.begun and p.content != lane.begun_content)
+            (abs(ahead) > _FAR and not lane.long_reads) or (p.psn == lane.begun and p.content != lane.begun_content)
         ):
             if lane.peer is not None:
                 self.made(lane.peer.key, lane.peer.src, lane.peer.dst, lane.peer.qpn, lane.peer.network)
@@ -230,7 +229,7 @@ class Lanes:
             lane.begun, lane.begun_content, lane.front = p.psn, p.content, p.psn
         elif ahead >= 0:
             lane.front = p.psn
-        if p.op == READ_REQUEST and p.dma >= FAR << 8:
+        if p.op == READ_REQUEST and p.dma >= _FAR << 8:
             lane.long_reads = True
         return lane
 
