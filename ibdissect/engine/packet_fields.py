@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from array import array
+from functools import cache
 from typing import Any
 
 from ibdissect.wire import headers
@@ -50,6 +51,7 @@ def _at(field: Field[Any]) -> int:
     return field.bit // 8
 
 
+@cache
 def _kinds() -> bytes:
     """The kind of each OpCode. Unknown OpCodes of the connected services count as none of them: they tell nothing."""
     found = bytearray([packet_kinds.OTHER] * 256)
@@ -60,6 +62,7 @@ def _kinds() -> bytes:
     return bytes(found)
 
 
+@cache
 def _offsets(name: str) -> array[int]:
     """Per OpCode where an extended header starts, from the BTH on; 0: it has none."""
     found = array("q", bytes(8 * 256))
