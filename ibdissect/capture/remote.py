@@ -271,7 +271,7 @@ class Remote:
                 raise
             except _Interrupted:
                 break
-            except Exception as error:
+            except Exception as error:  # libraries raise what they like
                 failed += 1
                 if ended():
                     break
@@ -319,6 +319,6 @@ class _Once(ByteStream):
             data: bytes = _waited(partial(self.file.read, min(count, FIRST)), RANGE_S)
         except (_Interrupted, ReadInterrupted):
             return b""
-        except Exception as error:
+        except Exception as error:  # libraries raise what they like
             raise _failure(error, self.url) from None
         return data

@@ -188,7 +188,7 @@ case("LNK020", [back(PORT_INFO, port_info(5, operational_vls=1, master_sm_lid=7)
 for manager, severity in ((6, "info"), (8, "warning")):
     OF_TWO = [*sweep()[:-1], back(PORT_INFO, port_info(4, operational_vls=1, lmc=1, master_sm_lid=manager), [1, 2])]
     case("LNK020", [*OF_TWO, data(dlid=7)], [*OF_TWO, data(dlid=5)], frames=[10], severity=severity)
-# not of a manager whose LIDs are known, nor of what was named before the sweep
+# not of a manager whose LIDs are known
 NAMED_2 = [*sweep()[:-1], back(PORT_INFO, port_info(4, operational_vls=1, lmc=1, master_sm_lid=2), [1, 2])]
 case("LNK020", [*NAMED_2, data(dlid=3)], [*NAMED_2, data(dlid=5)], frames=[10], severity="warning")
 # a manager may have given out LIDs where the capture does not show it; one that comes back reads port after port
