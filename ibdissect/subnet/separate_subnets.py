@@ -21,6 +21,8 @@ from ibdissect.wire.sm_port import PortInfo
 INTERFACE, CARD, ORIGIN, LID, PREFIX, GUID = "interface", "card port", "origin", "LID", "GID prefix", "GUID"
 """Kinds of addresses. The origin of a directed route is identified by the high half of its transaction ids, as in `routes`."""
 HOW = {INTERFACE: "capture interfaces", CARD: "ports of the capture card", ORIGIN: "origins of directed routes"}
+BY_CAPTURE = {HOW[INTERFACE], HOW[CARD]}
+"""What the capture itself says of every packet: that several subnets are in one file is no fault then."""
 MAX_SEEN = 1 << 18
 """Pairs of addresses seen together that are remembered; if there are more, the subnets are not separated."""
 

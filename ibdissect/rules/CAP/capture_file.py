@@ -20,7 +20,7 @@ from ibdissect.lint.setting import Setting
 from ibdissect.rules.LNK.header_fields import length_disagrees, too_small
 from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.events import StateEvicted
-from ibdissect.subnet.separate_subnets import SubnetMap
+from ibdissect.subnet.separate_subnets import BY_CAPTURE, SubnetMap
 from ibdissect.wire.convert import duration_text
 from ibdissect.wire.encapsulation import Pause, PriorityPause
 from ibdissect.wire.headers import LRH
@@ -322,7 +322,7 @@ class SubnetsAreMixed(Rule):
     switch. Two managers of one subnet with the same transaction ids look like two subnets; that is an `info` if the routes of one led to
     the other. `lint` and `fabric` read the capture again to separate its subnets; a pipe cannot be read again, and the screen does not.
     Files of `--subnet` describe the subnet whose ports they list, or the first of `[[site.subnets]]`. An `info` if the site's policy names
-    the subnets.
+    the subnets, or capture interfaces or ports of a capture card tell them apart.
     """
 
     code, name, severity = "CAP017", "subnets-mixed", WARNING
@@ -345,6 +345,6 @@ class SubnetsAreMixed(Rule):
         if division.once:
             then += "; save it as a file, which can be read again to tell them apart: this could be read only once"
         mixed = "two managers of the subnet have transaction ids that begin alike" if found.related else "packets of two subnets are mixed"
-        severity = INFO if division.expected or found.related else None
+        severity = INFO if division.expected or found.related or division.how in BY_CAPTURE else None
         arguments = {"mixed": mixed, "what": what, "then": then}
         yield fault(Moment(found.frame, found.times.get(found.frame, 0)), arguments, proof=proof, severity=severity)
