@@ -181,7 +181,7 @@ CARRIERS: dict[str, Wrap] = {
     **{f"VXLAN-GPE {port} {number}": _udp(port, b"\x0c\0\0" + bytes([number]) + vni(VNI) + more, packet=number in (1, 2))
        for port in (4789, 4790) for number, more in ((1, b""), (2, b""), (3, b""), (4, bytes.fromhex("0fc2020300000105")), (7, b""))},
     "VXLAN without a network": _udp(4789, b"\0\0\0\0" + vni(VNI)), "VXLAN-GPE of version 1": _udp(4790, b"\x1c\0\0\3" + vni(VNI)),
-    "VXLAN of Linux": _udp(8472, b"\x08\0\0\0" + vni(VNI)),
+    "VXLAN with another port": _udp(8473, b"\x08\0\0\0" + vni(VNI)),
     "GENEVE of something": _udp(6081, b"\0\0\x89\x4f" + vni(VNI) + bytes.fromhex("0fc2020300000105")),
     "MPLS in UDP": _udp(6635, b"\0\6\x41\x40", packet=True), "GTP": _udp(2152, b"\x30\xff\0\x40\0\0\0\5", packet=True),
     "GUE": _udp(6080, b"\0\4\0\0", packet=True), "LISP": _udp(4341, bytes(8), packet=True),

@@ -59,6 +59,7 @@ def _erspan2(size: int, number: int) -> bytes:
 FRAMES: dict[str, Callable[[int, int], bytes]] = {
     "VXLAN": _vxlan,
     "VXLAN over IPv6": lambda size, _: ip6(17, udp(4789, b"\x08\0\0\0" + vni(VNI), size), size),
+    "VXLAN of Linux": lambda size, number: ip4(17, udp(8472, b"\x08\0\0\0" + vni(VNI), size), size, number),
     "VXLAN-GPE": lambda size, number: ip4(17, udp(4790, b"\x0c\0\0\3" + vni(VNI), size), size, number),
     "GENEVE": lambda size, number: ip4(17, udp(6081, b"\0\0\x65\x58" + vni(VNI), size), size, number),
     "GENEVE with options": lambda size, number: ip4(

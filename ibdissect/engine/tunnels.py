@@ -4,7 +4,19 @@
 from __future__ import annotations
 
 from ibdissect.wire import encapsulation as wire
-from ibdissect.wire.encapsulation import ERSPAN2, ERSPAN3, GENEVE, GENEVE_PORT, GRE, MPLS, VXLAN, VXLAN_GPE_PORT, VXLAN_PORT, VXLANGPE
+from ibdissect.wire.encapsulation import (
+    ERSPAN2,
+    ERSPAN3,
+    GENEVE,
+    GENEVE_PORT,
+    GRE,
+    MPLS,
+    VXLAN,
+    VXLAN_GPE_PORT,
+    VXLAN_LINUX_PORT,
+    VXLAN_PORT,
+    VXLANGPE,
+)
 
 from .offsets import AROUND, LABELS, MAX_DEPTH, NAMES, OF_FRAME, OF_PACKET
 
@@ -58,6 +70,7 @@ _GRE_AT = cython.declare(cython.Py_ssize_t, AROUND.index("gre"))
 _ERSPAN2_AT = cython.declare(cython.Py_ssize_t, AROUND.index("erspan2"))
 _ERSPAN3_AT = cython.declare(cython.Py_ssize_t, AROUND.index("erspan3"))
 _VXLAN_PORT = cython.declare(cython.int, VXLAN_PORT)
+_VXLAN_LINUX_PORT = cython.declare(cython.int, VXLAN_LINUX_PORT)
 _VXLAN_GPE_PORT = cython.declare(cython.int, VXLAN_GPE_PORT)
 _GENEVE_PORT = cython.declare(cython.int, GENEVE_PORT)
 _PROTOCOL_GRE = cython.declare(cython.int, wire.PROTOCOL_GRE)
@@ -84,6 +97,8 @@ class Tunnels(Offsets):
 
     def behind_udp(self, at: cython.Py_ssize_t, port: cython.int) -> cython.int:
         """VXLAN and GENEVE, by the UDP port; not in the first fragment of a datagram."""
+        if port == _VXLAN_LINUX_PORT:
+            port = _VXLAN_PORT
         if (port != _VXLAN_PORT and port != _VXLAN_GPE_PORT and port != _GENEVE_PORT) or at + _TUNNEL > self.end:
             return self.unread(at)
         outer: cython.Py_ssize_t = self.at(_IP4)

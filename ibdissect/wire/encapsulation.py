@@ -40,6 +40,8 @@ ARP_SIZE, ARP_REQUEST, ARP_REPLY = 28, 1, 2
 ARP_OPERATION, ARP_SENDER_MAC, ARP_SENDER, ARP_TARGET = slice(6, 8), slice(8, 14), slice(14, 18), slice(24, 28)
 """Of ARP between hosts of Ethernet (RFC 826): its size, operations, and where its fields are; the tree shows its bytes."""
 VXLAN_PORT, VXLAN_GPE_PORT, GENEVE_PORT = 4789, 4790, 6081
+VXLAN_LINUX_PORT = 8472
+"""What Linux takes where none is given (drivers/net/vxlan), as do flannel and Cilium. Registered for OTV, whose header looks alike."""
 
 
 ADDRESS_FAMILIES = {2: "IPv4", 10: "IPv6", 24: "IPv6", 28: "IPv6", 30: "IPv6"}

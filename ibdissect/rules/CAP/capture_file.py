@@ -242,7 +242,7 @@ class NoInfiniBand(Rule):
 
     Nothing could be checked, so silence proves nothing. The capture was taken on another interface or with a filter that excludes RoCE, or
     the adapter hides RDMA traffic from the host. RoCE inside tunnels is read (VXLAN, GENEVE, GRE, ERSPAN, MPLS, IP in IP), but not if the
-    tunnel's packets are IP fragments, nor inside VXLAN with another UDP port (8472 of flannel and Cilium), MPLS in UDP, or VN-tags.
+    tunnel's packets are IP fragments, nor inside VXLAN with other UDP ports than 4789 and 8472, MPLS in UDP, or VN-tags.
 
     Capture with a tool that sees RDMA traffic: `ibdump`, a sniffer rule of the adapter (`tcpdump -i mlx5_0`), or a mirror port.
 
