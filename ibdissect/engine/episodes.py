@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from typing import Any
 
 LOSS, REORDERING, TIMEOUT, RNR, PAUSE = "loss", "reordering", "timeout", "rnr", "idle"
@@ -38,11 +39,11 @@ def count_again(episodes: list[list[Any]]) -> None:
 def skip(holes: list[list[int]], start: int, end: int, room: int) -> int:
     """Positions from `start` to `end` were not seen although later ones were; returns how many ranges were forgotten for that.
 
-    `room`: how many more there may be in all directions.
+    `holes`: ranges in order. `room`: how many more there may be in all directions.
     """
     if start >= end:
         return 0
-    holes.append([start, end])
+    insort(holes, [start, end])
     if len(holes) > MAX_HOLES or room <= 0:
         holes.pop(0)
         return 1
@@ -51,11 +52,12 @@ def skip(holes: list[list[int]], start: int, end: int, room: int) -> int:
 
 def fill(holes: list[list[int]], pos: int, end: int) -> bool:
     """Whether `pos` was skipped and comes now."""
-    for i, one in enumerate(holes):
-        if one[0] <= pos < one[1]:
-            holes[i : i + 1] = [part for part in ([one[0], pos], [end, one[1]]) if part[0] < part[1]]
-            return True
-    return False
+    at = bisect_left(holes, [pos + 1]) - 1
+    if at < 0 or holes[at][1] <= pos:
+        return False
+    start, stop = holes[at]
+    holes[at : at + 1] = [part for part in ([start, pos], [end, stop]) if part[0] < part[1]]
+    return True
 
 
 def beyond(half: Any, trip: int) -> tuple[int, int]:

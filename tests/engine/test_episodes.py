@@ -28,6 +28,10 @@ def test_a_hole_is_filled_from_any_side(late: tuple[int, ...]) -> None:
         assert reordered(0, 5, 6, *late, again, 7) == ([("loss", 1)], 1)
 
 
+def test_holes_before_the_first_packet_are_filled_as_those_behind_it() -> None:
+    assert reordered(5, 10, 2, 3, 4, 7, 6, 9, 8, 11) == ([], 0)
+
+
 @pytest.mark.parametrize(("holes", "known"), [(256, True), (257, False)])
 def test_holes_are_bounded(holes: int, known: bool) -> None:
     """The oldest is forgotten: a packet of it that comes late seems to be sent again."""
