@@ -35,7 +35,7 @@ ENGINE = (
     "locate",
     "datagram_copies",
     "equal_frames",
-    "mirror_passing",
+    "in_and_out_copies",
     "seen_before",
     "flow_counts",
 )

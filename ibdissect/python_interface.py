@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ibdissect.mad.rmpp_reassembly import Reassembled
     from ibdissect.pipeline.check import CheckOptions
     from ibdissect.subnet.files import SubnetFiles
-    from ibdissect.subnet.node_ends import Ends
+    from ibdissect.subnet.nodes_of_packets import Ends
     from ibdissect.tables.connections import ConnectionTable
     from ibdissect.tables.findings import FindingsTable
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from . import not_roce
 from .chunk_table import ChunkTable
-from .copies import Copies
 from .ecn_marks_of_copies import remarked
+from .mirror_copies import Copies
 
 
 class Distinct:

@@ -17,10 +17,10 @@ from ibdissect.wire.tail import Laid
 
 from . import sa_tables
 from .hidden.unreadable_fields import readable
-from .inner_places import due_in, spans_of
 from .locate import EXTENDED_AT, EXTENDED_STRUCTS, Bool, Int, around
 from .occurrences import NONE, Occurrences, merged
 from .payloads import FINDERS
+from .places_in_fields import due_in, spans_of
 
 if TYPE_CHECKING:
     from .chunk_table import ChunkTable

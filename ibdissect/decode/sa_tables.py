@@ -21,10 +21,10 @@ from ibdissect.wire.sa import SAFormat
 from .bit_fields import value_at
 from .header_cache import FieldReader
 from .ignored_data import QUERY_CLASSES, segment, unread
-from .inner_places import whole_tails
 from .inner_structures import holds_key
 from .locate import Bool, Int
 from .occurrences import Occurrences, merged
+from .places_in_fields import whole_tails
 from .rmpp_places import placed
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from .syntax import parse
 from .typed_tree import Compared, Condition, Exists, IsOneOf, Joined, Matched, Negated
 
 if TYPE_CHECKING:
-    from ibdissect.subnet.node_ends import Ends
+    from ibdissect.subnet.nodes_of_packets import Ends
 
     from .answers import AnswerFrames
 

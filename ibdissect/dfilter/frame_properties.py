@@ -21,7 +21,7 @@ from .names import COMPUTED
 
 if TYPE_CHECKING:
     from ibdissect.dissect.info_line import Summaries
-    from ibdissect.subnet.node_ends import Ends, Named
+    from ibdissect.subnet.nodes_of_packets import Ends, Named
 
     from .answers import AnswerFrames
 

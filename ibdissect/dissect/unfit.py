@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ibdissect.decode import ChunkTable
-from ibdissect.decode.inner_places import walks
 from ibdissect.decode.inner_structures import holds_key, with_pdus
+from ibdissect.decode.places_in_fields import walks
 
 MOST_TOLD = 8
 """Most remarks on one frame."""

@@ -16,7 +16,7 @@ from ibdissect.capture.chunk import SetMember
 from ibdissect.wire.spec import Field, Struct
 from ibdissect.wire.text import counted, gid_text, plural, printable, value_text
 
-from .named_ends import Who
+from .sender_and_receiver import Who
 
 VARYING_NAME = (
     r"(?:^|[._])(?:psn|msn|tid|transaction_id|va|qp|destqp|srcqp|seconds|milliseconds|microseconds|tries|count|packets|window|segment|offset"

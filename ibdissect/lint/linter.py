@@ -11,8 +11,8 @@ import numpy as np
 from ibdissect.capture.chunk import Damage
 from ibdissect.decode import Bool, ChunkTable, Int, crcs, not_roce
 from ibdissect.decode.connection_packets import LaneFollower
-from ibdissect.decode.copies import Copies
 from ibdissect.decode.inner_structures import in_frame_order
+from ibdissect.decode.mirror_copies import Copies
 from ibdissect.decode.networks import Networks
 from ibdissect.decode.repeated_smps import contents
 from ibdissect.failures import Failures

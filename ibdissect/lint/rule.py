@@ -250,7 +250,7 @@ class Rule:
     is_note: ClassVar[bool] = False
     """Of a rule that finds infos: whether its advice is to do nothing. Texts show its findings only if asked for infos."""
     about_capture: ClassVar[bool] = False
-    """Whether the sentence is about the capture or the file, so that it need not name a port or host (`lint.named_ends`)."""
+    """Whether the sentence is about the capture or the file, so that it need not name a port or host (`lint.sender_and_receiver`)."""
     of_code: ClassVar[bool] = True
     """Whether its texts are Markdown of whoever wrote the code; else they are a file's, which may be a stranger's."""
     explains: ClassVar[tuple[str, ...]] = ()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ibdissect.subnet import FabricFollower
-from ibdissect.subnet.node_ends import Ends
 from ibdissect.subnet.node_names import names_in
+from ibdissect.subnet.nodes_of_packets import Ends
 
 from .reading import Reading
 

@@ -246,7 +246,7 @@ def word_findings(run: CheckRun) -> None:
     report.unnumbered = reading.masker.dropped.count
     if not report.findings:
         return
-    from .finding_ends import name_ends  # a clean capture needs none of it
+    from .senders_and_receivers import name_ends  # a clean capture needs none of it
 
     follower = linter.context.sources.get(FabricFollower)
     names = names_of(linter) if options.names else None
@@ -279,7 +279,7 @@ def describe(findings: list[Finding], table: ChunkTable, reading: Reading, linte
     """
     if not findings:
         return
-    from .finding_ends import describe  # a clean capture does not need it
+    from .senders_and_receivers import describe  # a clean capture does not need it
 
     numbers = table.chunk.first + np.arange(len(table)) if frames is None else frames
     index = np.flatnonzero(is_in(numbers, np.array(sorted({finding.frame for finding in findings}), np.int64)))

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.decode.copies import CE
 from ibdissect.decode.equal_rows import by_value
 from ibdissect.decode.identity import FlowNumber
+from ibdissect.decode.mirror_copies import CE
 from ibdissect.lint.finding import Related
 from ibdissect.lint.point_faults import PointFault, PointFaults
 from ibdissect.transport.congestion import ANSWERED, PATIENCE_NS

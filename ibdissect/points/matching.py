@@ -10,9 +10,9 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.decode import Bool, Int
-from ibdissect.decode.copies import AT_MOST_NS
 from ibdissect.decode.equal_rows import by_value
 from ibdissect.decode.identity import Code, FlowNumber, Index
+from ibdissect.decode.mirror_copies import AT_MOST_NS
 
 from .clocks import Clocks
 from .directions import Directions

@@ -26,7 +26,7 @@ from ibdissect.pipeline.check import CheckOptions
 from ibdissect.pipeline.make_linter import linter_of
 from ibdissect.subnet import ChunkFollowed, FabricFollower, Subnet
 from ibdissect.subnet.describe import node_name
-from ibdissect.subnet.node_ends import Ends
+from ibdissect.subnet.nodes_of_packets import Ends
 from ibdissect.transport.events import Repeated
 from ibdissect.transport.message_table import MessageTable
 from ibdissect.transport.plugin_requests import answering
@@ -283,7 +283,7 @@ class BackgroundAnalysis:
 
     def _name_findings(self) -> None:
         """Give the sentences that name nobody the ends of their frame: only now is known where all routes lead."""
-        from ibdissect.pipeline.finding_ends import describe, name_ends  # a clean capture needs none of it
+        from ibdissect.pipeline.senders_and_receivers import describe, name_ends  # a clean capture needs none of it
 
         model = self.model
         findings = model.findings.first()

@@ -27,7 +27,7 @@ from ibdissect.dissect.shown_value import Presenter
 from ibdissect.dissect.tree import Node, Tree
 from ibdissect.errors import CaptureError, FilterError
 from ibdissect.pipeline.reading import Reading, plain_files
-from ibdissect.subnet.node_ends import Ends
+from ibdissect.subnet.nodes_of_packets import Ends
 from ibdissect.tables.values_in_frames import each_once, named_columns, objects, occurrences, plain_values
 from ibdissect.transport.completed import whole_tree
 from ibdissect.wire.catalog import Catalog

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ibdissect.dfilter.frame_properties import Findings
     from ibdissect.diagnosis.connection import Connection
     from ibdissect.dissect.shown_value import Presenter
-    from ibdissect.subnet.node_ends import Ends
+    from ibdissect.subnet.nodes_of_packets import Ends
 
 SHOWN = 10
 """Rows of a table that a notebook shows."""

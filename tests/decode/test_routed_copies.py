@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ibdissect.capture import records
-from ibdissect.decode.copies import Copies
+from ibdissect.decode.mirror_copies import Copies
 from tests.craft import erf_pcap, ethernet_pcap, native, roce2
 from tests.decode.made import tables_of
 

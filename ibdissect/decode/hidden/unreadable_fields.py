@@ -26,10 +26,10 @@ from ibdissect.wire.spec import Field
 from ibdissect.wire.tail import Laid, Part
 from ibdissect.wire.tail_walk import Found
 
-from ..inner_places import Spans, due_in, extent, spans_of, walks
 from ..inner_structures import holds_key, inner_of
 from ..locate import Bool, Int
 from ..occurrences import Occurrences
+from ..places_in_fields import Spans, due_in, extent, spans_of, walks
 from ..services import IN_PARTS
 
 if TYPE_CHECKING:

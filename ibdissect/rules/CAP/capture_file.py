@@ -9,9 +9,9 @@ import numpy as np
 from ibdissect.bounded import KeptDict
 from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.decode import ChunkTable
-from ibdissect.decode.copies import Copies
 from ibdissect.decode.identity import Index
 from ibdissect.decode.inner_structures import of_plugins
+from ibdissect.decode.mirror_copies import Copies
 from ibdissect.decode.payload_sizes import frame_sizes
 from ibdissect.engine import offsets
 from ibdissect.lint.finding import Span

@@ -1,4 +1,4 @@
-"""Packets between two limited members of a partition, by the destination's P_Key table. By the packets alone: `limited_both_ways`."""
+"""Packets between two limited members of a partition, by the destination's P_Key table. By the packets alone: `limited_queue_pairs`."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ import pytest
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.subnet.files import read_files
 from ibdissect.subnet.files.given_names import names_of
-from ibdissect.subnet.node_ends import Ends
 from ibdissect.subnet.node_names import NodeNames
+from ibdissect.subnet.nodes_of_packets import Ends
 from tests.craft import native, roce2
 from tests.decode.made import ethernet_table, native_table
 from tests.subnet.files.samples import SAMPLES

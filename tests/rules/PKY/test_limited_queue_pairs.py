@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from ibdissect.rules.PKY import limited_both_ways
+from ibdissect.rules.PKY import limited_queue_pairs
 from tests.craft import native, rc, ud
 from tests.rules.findings import Facts, counted, facts_of, lint
 from tests.rules.made.agreed import packet
@@ -132,7 +132,7 @@ def test_both_directions_with_the_same_numbers() -> None:
 
 def test_pairs_beyond_the_bound_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is forgotten is counted (CAP016)."""
-    monkeypatch.setattr(limited_both_ways, "MAX_FLOWS", 2)
+    monkeypatch.setattr(limited_queue_pairs, "MAX_FLOWS", 2)
 
     def codes(frames: list[bytes], chunks: tuple[int, ...] = ()) -> list[tuple[str, int]]:
         return sorted((one.code, one.count) for one in lint(frames, "PKY021", "CAP016", chunks=chunks))

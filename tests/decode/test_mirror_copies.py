@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ibdissect.capture import records
 from ibdissect.capture.opening import open_capture
 from ibdissect.decode import ChunkTable
-from ibdissect.decode.copies import Copies
+from ibdissect.decode.mirror_copies import Copies
 from ibdissect.wire.headers import BTH
 from tests import tunnels
 from tests.craft import ethernet_pcap, gmp, interfaces_pcapng, native, roce2

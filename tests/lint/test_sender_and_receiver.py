@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ibdissect.lint.named_ends import Route, Who
+from ibdissect.lint.sender_and_receiver import Route, Who
 
 RC = Who("LID 1", "LID 2", "RC", None, 0x12)
 UD = Who("10.0.0.1", "10.0.0.2", "UD", 7, 9)

@@ -13,11 +13,11 @@ from ibdissect.capture import records
 from ibdissect.capture.opening import open_capture
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.routed_copies import columns_of
-from ibdissect.engine import mirror_passing
+from ibdissect.engine import in_and_out_copies
 from tests.craft import erf_pcap, native
 from tests.engine.plain import plain
 
-BOTH = (mirror_passing, plain("mirror_passing"))
+BOTH = (in_and_out_copies, plain("in_and_out_copies"))
 NAK = 0x60
 Sent = tuple[int, int]
 """When in nanoseconds, and PSN; a NAK for it where that is negative."""
@@ -53,14 +53,14 @@ def both_ways(lag_ns: int, count: int = 40, step_ns: int = 10_000) -> list[Sent]
 
 
 @pytest.mark.parametrize("rows", [1, 7, 1000])
-@pytest.mark.parametrize("lag_ns", [200, 35_000, mirror_passing.PASSING_NS])
+@pytest.mark.parametrize("lag_ns", [200, 35_000, in_and_out_copies.PASSING_NS])
 def test_packets_that_come_out_again(rows: int, lag_ns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first ones, until it is known that most come twice, are left."""
     sent = both_ways(lag_ns)
     for engine in BOTH:
         found = found_in(engine, sent, rows, monkeypatch)
         assert found and found == list(range(found[0], 80)) and found[0] <= 70
-    assert not found_in(mirror_passing, both_ways(mirror_passing.PASSING_NS + 1), rows, monkeypatch)
+    assert not found_in(in_and_out_copies, both_ways(in_and_out_copies.PASSING_NS + 1), rows, monkeypatch)
 
 
 def test_another_interface_shows_another_place(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,12 +96,12 @@ def test_three_of_five_packets_are_no_mirror_and_looking_ends(monkeypatch: pytes
         fewer = [one for one in sent if one[0] % 10_000 == 0 or one[1] % 5 > 1]
         assert not found_in(engine, fewer, 1000, monkeypatch)
     monkeypatch.setattr(records, "ROWS", 1000)
-    state = mirror_passing.PassingPackets(64)
+    state = in_and_out_copies.PassingPackets(64)
     (chunk,) = open_capture(io.BytesIO(erf_pcap([frame(i % 9) for i in range(900)], step_ns=1_000_000))).chunks()
     table = ChunkTable(chunk)
     columns = columns_of(table, "mad", "icrc")
     columns |= {"end": columns["icrc"] + 4, "interface": np.zeros(len(table), np.int64)}
-    for _ in range(mirror_passing.TRIED // 900):
+    for _ in range(in_and_out_copies.TRIED // 900):
         assert not state.feed(1, chunk.data, columns) and not state.over
     state.feed(1, chunk.data, columns)
     assert state.over

@@ -12,7 +12,7 @@ from ibdissect.engine.datagram_copies import CE as CE  # also for `points`, whic
 from ibdissect.engine.datagram_copies import WHOLE, DatagramCopies
 from ibdissect.engine.equal_frames import APART, NUMBERED_NS, SHORTEST, near
 from ibdissect.engine.equal_frames import AT_MOST_NS as AT_MOST_NS
-from ibdissect.engine.mirror_passing import PassingPackets
+from ibdissect.engine.in_and_out_copies import PassingPackets
 from ibdissect.engine.opcode_parts import IS_RESPONSE
 from ibdissect.engine.seen_before import IPv4Senders
 from ibdissect.wire.headers import ICRC

@@ -11,8 +11,8 @@ from ibdissect.decode.mads import DirectedRoutes, Mads
 from ibdissect.dissect.info_line import Summaries, summaries
 from ibdissect.dissect.info_line_mad import action
 from ibdissect.lint.finding import Finding
-from ibdissect.lint.named_ends import Route, Who
 from ibdissect.lint.rule import Rule
+from ibdissect.lint.sender_and_receiver import Route, Who
 from ibdissect.subnet import FabricFollower
 from ibdissect.wire import numbers
 from ibdissect.wire.headers import BTH, DETH, LRH
