@@ -11,25 +11,23 @@ from msgspec.structs import replace as changed
 from ibdissect.subnet.file_lines import KnownFile, file_and_line, is_doubtful
 
 from .finding import Finding, Related, Severity
-from .rule import Hit
+from .rule import WEEK_NS, Hit
 
-STALE_NS = 7 * 86400 * 10**9
-"""A file older than this at a frame's time may be outdated. Files that hold until somebody changes them are not judged by age."""
 COLLECTED_NS = 86400 * 10**9
 """Files whose times differ by less may have been collected together: if one is outdated, so is the other."""
 
 
-def with_lines(hit: Hit, files: Sequence[KnownFile]) -> Hit:
-    """The hit with file lines instead of their numbers; an info if one of them may be wrong."""
+def with_lines(hit: Hit, files: Sequence[KnownFile], holds_ns: int) -> Hit:
+    """The hit with file lines instead of their numbers; an info if one of them may be wrong. `holds_ns`: that of its rule."""
     if not files or all(one.frame >= 0 for one in hit.related):
         return hit
-    related = [_named(one, hit.time_ns, files) for one in hit.related]
+    related = [_named(one, hit.time_ns, files, holds_ns) for one in hit.related]
     doubtful = any(doubt for _, doubt in related)
     return changed(hit, related=tuple(one for one, _ in related), severity=Severity.INFO if doubtful else hit.severity)
 
 
-def _named(one: Related, time_ns: int, files: Sequence[KnownFile]) -> tuple[Related, bool]:
-    """A related line with its file's name, and whether it may be wrong."""
+def _named(one: Related, time_ns: int, files: Sequence[KnownFile], holds_ns: int) -> tuple[Related, bool]:
+    """A related line with its file's name, and whether it may be wrong. Files that last are not judged by age."""
     if one.frame >= 0:
         return one, False
     index, line = file_and_line(one.frame)
@@ -37,7 +35,7 @@ def _named(one: Related, time_ns: int, files: Sequence[KnownFile]) -> tuple[Rela
     doubt = ""
     if is_doubtful(one.frame):
         doubt = "; in doubt, as the files do not say enough"
-    elif not file.lasting and file.time_ns and (file.time_ns < time_ns - STALE_NS or (file.exact and file.time_ns > time_ns + STALE_NS)):
+    elif not file.lasting and file.time_ns and (file.time_ns < time_ns - holds_ns or (file.exact and file.time_ns > time_ns + WEEK_NS)):
         doubt = f"; as of {datetime.fromtimestamp(file.time_ns // 10**9, UTC):%Y-%m-%d}, may be stale"
     return replace(one, frame=0, why=one.why + doubt, file=file.path, line=line), bool(doubt)
 

@@ -216,7 +216,7 @@ class Grouping:
         tally = self.tally[rule.code]
         key: tuple[Any, ...] | None = None if hit.key is None else (rule.code, hit.key)
         if isinstance(hit, Hit):
-            hit = with_lines(hit, self.context.files)
+            hit = with_lines(hit, self.context.files, rule.files_hold_ns())
             if hit.severity is not None and key is not None and not (rule.waits and key in self.flows):
                 key = *key, hit.severity  # one finding for certain hits; rules that wait also count the others in it
         known = self.flows.get(key) if key is not None else None
@@ -231,7 +231,7 @@ class Grouping:
             self._report(rule, hit, known)
             return
         if isinstance(hit, DeferredHit):
-            hit = with_lines(hit.make(), self.context.files)
+            hit = with_lines(hit.make(), self.context.files, rule.files_hold_ns())
         if hit.severity is not None:
             tally.lowered[hit.severity] += 1
         if key is not None:

@@ -18,6 +18,7 @@ from msgspec import field as default
 from ibdissect.bounded import Dropped, dropped_of
 from ibdissect.capture.chunk import Damage
 from ibdissect.decode import ChunkTable
+from ibdissect.decode.history import SECOND_NS
 from ibdissect.errors import PluginError, defined_in
 from ibdissect.subnet.file_lines import KnownFile
 from ibdissect.wire.catalog import Catalog, builtin
@@ -207,6 +208,9 @@ def family(code: str) -> str:
     return code[:-3]
 
 
+WEEK_NS = 7 * 86_400 * SECOND_NS
+
+
 class Rule:
     """One fault that a capture can show.
 
@@ -289,6 +293,10 @@ class Rule:
     def stands(self, hit: Hit, context: Any) -> bool:
         """Called at the end of the capture for each hit that waited: is it reported? What followed may complete it."""
         return True
+
+    def files_hold_ns(self) -> int:
+        """How much older than a packet the output of a tool (`--subnet`) may be; findings that rest on an older one are infos."""
+        return WEEK_NS
 
     def severity_at_end(self, hit: Hit, context: Any) -> Severity | None:
         """A lower severity of a hit that waited, or None."""

@@ -73,6 +73,14 @@ def test_what_the_files_do_not_say_for_certain() -> None:
     assert one.severity is Severity.INFO and said(one) == {"guid2lid": "in doubt, as the files do not say enough"}
 
 
+@pytest.mark.parametrize(("before_ns", "stale"), [(3600 * 10**9, False), (3600 * 10**9 + 1, True)])
+def test_hosts_may_have_come_within_an_hour(before_ns: int, stale: bool) -> None:
+    file = parsed("ibnetdiscover", SAMPLES["ibnetdiscover"])[0]
+    file.known = replace(file.known, time_ns=NOW - before_ns)
+    (one,) = lint(erf_pcap([rc(4, bytes(8), slid=3, dlid=99)], start_ns=NOW), known=[file], rules=[rules()["LNK020"]])
+    assert one.severity is (Severity.INFO if stale else Severity.WARNING)
+
+
 @pytest.mark.parametrize(("later_ns", "doubted"), [(-1, True), (0, True), (COLLECTED_NS, True), (COLLECTED_NS + 1, False)])
 def test_files_of_one_day_are_doubted_together(later_ns: int, doubted: bool) -> None:
     """A file whose line the traffic refutes takes all along that are not more than a day newer; the others are still believed."""

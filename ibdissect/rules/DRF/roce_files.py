@@ -108,8 +108,6 @@ def _own_priority(table: ChunkTable, rows: Int) -> Int:
     return np.where(_routed(table, rows), -1, _tagged(table, rows, VLAN.priority))
 
 
-ROUTED = 1 << 12
-"""Added to the VLAN of a packet that has passed a router."""
 UNROUTED = (0, 1, 32, 64, 128, 255)
 """Times to live with which hosts send; 0: not IP."""
 
@@ -122,7 +120,8 @@ class RoceVlan(_RoceRule):
 
     Correct the address (GID index) that the application uses, or the file.
 
-    Any packet. Behind a router, as the time to live shows, the VLANs of its receiver count, too.
+    Any packet, but not behind a router, as the time to live shows: links between routers have VLANs of their own. Link-local addresses
+    (fe80::) name no host; the VLANs of the network are not asked of them.
     """
 
     code, name = "DRF006", "roce-vlan-drift"
@@ -132,17 +131,15 @@ class RoceVlan(_RoceRule):
 
     def values(self, table: ChunkTable, rows: Int, network: RoceNetwork) -> Int:
         found = _tagged(table, rows, VLAN.id)
-        return np.where(found > 0, found | _routed(table, rows) * ROUTED, -1)  # a tag with VLAN 0 gives only the priority
+        return np.where((found > 0) & ~_routed(table, rows), found, -1)  # a tag with VLAN 0 gives only the priority
 
     def faults(self, source: End, destination: End, value: int, network: RoceNetwork) -> Iterator[Fault]:
-        host, receiver, vlan = network.host(source), network.host(destination), value & ~ROUTED
-        if value & ROUTED and vlan in ((receiver.vlans if receiver is not None else ()) or network.vlans):
-            return
+        host = network.host(source)
         if host is not None and host.vlans:
-            if vlan not in host.vlans:
-                yield source, VLAN.id, vlan, host.line, {"vlan": vlan, "whose": f"{host.name}'s"}
-        elif network.vlans and vlan not in network.vlans:
-            yield source, VLAN.id, vlan, network.lines["vlans"], {"vlan": vlan, "whose": "RoCE's"}
+            if value not in host.vlans:
+                yield source, VLAN.id, value, host.line, {"vlan": value, "whose": f"{host.name}'s"}
+        elif network.vlans and value not in network.vlans and (host is not None or not is_link_local(source)):
+            yield source, VLAN.id, value, network.lines["vlans"], {"vlan": value, "whose": "RoCE's"}
 
 
 class RocePriority(_RoceRule):
@@ -151,12 +148,19 @@ class RocePriority(_RoceRule):
     Some switches queue by the VLAN tag, others by the DSCP: for part of its way the packet is in a queue without flow control or ECN.
 
     Make trust mode and priority maps of cards and switches the same (`mlnx_qos`, `cma_roce_tos`).
+
+    Any packet with a VLAN tag, but not behind a router. An `info` for priority 0: on a trunk a switch that trusts
+    the DSCP may have written the tag.
     """
 
     code, name = "DRF007", "roce-priority-drift"
     reference = "IEEE 802.1Q; RFC 2474"
     message = "{host} sends with DSCP {dscp} in priority {given}; the file maps it to {wanted}"
-    example = "a RoCE packet with DSCP 26 and VLAN priority 0, where a file maps DSCP 26 to priority 3"
+    example = "a RoCE packet with DSCP 26 and VLAN priority 1, where a file maps DSCP 26 to priority 3"
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """INFO, too, where a switch may have written the tag, with a priority that nobody looks at."""
+        return super().severity_at_end(hit, context) if hit.arguments["given"] else INFO
 
     def values(self, table: ChunkTable, rows: Int, network: RoceNetwork) -> Int:
         priority, dscp = _own_priority(table, rows), _dscp(table, rows)

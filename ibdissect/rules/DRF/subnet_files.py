@@ -8,21 +8,26 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from ibdissect.bounded import Dropped
-from ibdissect.decode.history import AFTER_ALL, History
-from ibdissect.decode.identity import Frame, PKey
+from ibdissect.decode.history import AFTER_ALL, SECOND_NS, History
+from ibdissect.decode.identity import Frame, NodeId, PKey
+from ibdissect.decode.mads import Mads
 from ibdissect.lint.finding import Secret
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault, on_end, on_event
+from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.mad_conditions import DOWN
+from ibdissect.rules.shared.not_seen import UnansweredSets
 from ibdissect.subnet import ChunkFollowed, FabricFollower, Port
 from ibdissect.subnet.earlier_answers import AttributeHistory, PKeyTables, PortInfos
 from ibdissect.subnet.file_lines import file_and_line, is_doubtful
 from ibdissect.subnet.p_keys import BLOCK, MAX_BLOCKS, Membership, PKeys, keys_in
 from ibdissect.subnet.refuted_facts import Refuted
-from ibdissect.wire.numbers import BASE
+from ibdissect.wire.numbers import BASE, P_KEY_TABLE, PORT_INFO, SET, SMP_CLASSES
 
 V = TypeVar("V")
 INITIALIZE = 2
 """PortState of a link that the subnet manager has still to configure."""
+READS_NS, SWEPT = 10 * SECOND_NS, 3
+"""A manager that begins to read all nodes has read so many of them, and writes within this time."""
 MAX_TIMES = 262144
 """Answers whose time is remembered."""
 Drift = tuple[int, int, dict[str, Any], object]
@@ -34,14 +39,20 @@ class _DriftRule(Rule):
 
     evidence = (
         "What the port showed last in the capture. An `info` where the file is the output of a tool, which may just be older than a "
-        "change, and for a port whose link is not yet up (Initialize), which its manager has still to set up."
+        "change, for a port whose link is not yet up (Initialize), which its manager has still to set up, and where a manager is at work: "
+        "a later Set of the port has no answer, or within ten seconds before the capture ends several nodes were read and no Set followed."
     )
     source: ClassVar[type[AttributeHistory]] = PortInfos
-    needs = (FabricFollower,)
+    attribute: ClassVar[int] = PORT_INFO
+    needs = (FabricFollower, Transactions, UnansweredSets)
 
     def __init__(self) -> None:
         self.times: dict[Frame, int] = {}
         self.last_ns = 0
+        self.last_set = 0
+        """The frame of the last Set of subnet management."""
+        self.read: dict[NodeId, Frame] = {}
+        """The frame of the last answer of each node."""
         self.dropped = Dropped("times of answers that subnet files are compared with")
 
     @on_event(ChunkFollowed)
@@ -49,22 +60,30 @@ class _DriftRule(Rule):
         if not context.files or not len(event.table):
             return
         self.last_ns = int(event.table.chunk.time_ns[-1])
+        mads = event.table.once(Mads)
+        sets = mads.frames[(mads.method == SET) & np.isin(mads.mgmt_class, [*SMP_CLASSES])]
+        self.last_set = int(sets[-1]) if len(sets) else self.last_set
         smps = context.get(self.source).of(event)
         rows = np.flatnonzero(smps.answers)
         if len(self.times) < MAX_TIMES:
             self.times.update(zip(smps.frames[rows].tolist(), event.table.chunk.time_ns[smps.rows[rows]].tolist(), strict=True))
+            self.read.update(zip(smps.slot[rows].tolist(), smps.frames[rows].tolist(), strict=True))
         elif len(rows):
             self.dropped.add(int(smps.frames[rows[0]]), self.last_ns, len(rows))
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        for port in context.get(FabricFollower).subnet.ports() if context.files else ():
-            for frame, line, arguments, key in self.drifts(port):
-                lasting = context.files[file_and_line(line)[0]].lasting and not _starts(port)
-                yield fault(
-                    Moment(frame, self.times.get(frame, self.last_ns)), {"port": str(port), **arguments}, proof=[(line, "says otherwise")],
-                    key=(port.key, key), severity=None if lasting else INFO,
-                )  # fmt: skip
+        ports = context.get(FabricFollower).subnet.ports() if context.files else ()
+        found = [(port, *drift) for port in ports for drift in self.drifts(port)]
+        late = [one for one in self.read.values() if one > self.last_set and self.last_ns - self.times.get(one, 0) <= READS_NS]
+        unanswered = context.get(UnansweredSets)
+        for port, frame, line, arguments, key in found:
+            at_work = len(late) >= SWEPT or unanswered.between(self.attribute, frame, AFTER_ALL, [port.node])
+            lasting = context.files[file_and_line(line)[0]].lasting and not _starts(port)
+            yield fault(
+                Moment(frame, self.times.get(frame, self.last_ns)), {"port": str(port), **arguments}, proof=[(line, "says otherwise")],
+                key=(port.key, key), severity=None if lasting and not at_work else INFO,
+            )  # fmt: skip
 
     def drifts(self, port: Port) -> Iterator[Drift]:
         """Facts of a port that differ from what a file says."""
@@ -100,7 +119,7 @@ class TableDrift(_DriftRule):
     reference = "IBA 10.9; opensm osm_prtn_config.c"
     message = "the P_Key table of {port} {differs}"
     example = "partitions.conf that gives a port 0x8010, then GetResp(P_KeyTable) of the port without it"
-    source = PKeyTables
+    source, attribute = PKeyTables, P_KEY_TABLE
 
     def drifts(self, port: Port) -> Iterator[Drift]:
         table = port.p_keys

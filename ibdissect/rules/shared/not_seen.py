@@ -14,7 +14,7 @@ from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import Code, Frame, LidId, NodeId, SenderId
 from ibdissect.engine.ports import Hop
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import SEEN, Context, Hit, Locatable, Rule, Seen
+from ibdissect.lint.rule import SEEN, WEEK_NS, Context, Hit, Locatable, Rule, Seen
 from ibdissect.mad.agents import Agents
 from ibdissect.mad.request_outcomes import AnsweredMany, Request
 from ibdissect.mad.transactions import Transactions
@@ -32,6 +32,7 @@ PATH_AT = 4
 """Offset of the path in `Request.route`, behind both LIDs of the directed route."""
 PURE = PERMISSIVE.to_bytes(2, "big") * 2
 Frames = tuple[list[int], list[int]]
+HOUR_NS = 3600 * SECOND_NS
 MOST_AWAITED = 8
 """The latest Sets whose answers are awaited for each finding: managers have four on the wire."""
 
@@ -264,6 +265,10 @@ class LearntFactRule(Rule):
 
     refutable: ClassVar[bool] = False
     """Whether a good answer also refutes what a packet says by itself."""
+
+    def files_hold_ns(self) -> int:
+        """A week for partitions, which somebody configures; an hour for what has a LID, as hosts come and managers give LIDs anew."""
+        return WEEK_NS if P_KEY_TABLE in self.written else HOUR_NS
 
     def watch(self, hit: Hit, context: Context) -> None:
         if hit.evidence is not SEEN and self.doubtful_by_then(hit, context):  # histories may have forgotten it at the end

@@ -102,7 +102,7 @@ class TrapRule(LearntFactRule):
 class OwnLidRule(TrapRule):
     """Base of rules about a LID in a trap that is not its sender's: a port may have had it when it first sent the trap.
 
-    That may have been before the capture began, if the trap comes in its first ten seconds: an INFO.
+    That may have been before the capture began, if the trap comes in its first ten seconds, or before the port repeats one: an INFO.
     """
 
     needs: ClassVar[tuple[type[Any], ...]] = (LidWrites, FirstTraps)
@@ -111,7 +111,7 @@ class OwnLidRule(TrapRule):
     def trap(self, event: TrapSeen, context: Context) -> Iterator[Hit]:
         first = context.get(FirstTraps).first(event)
         for hit in super().trap(event, context):
-            hit.severity = None if first is not None and warm(first, context) else INFO
+            hit.severity = None if first is not None and warm(first, context, repetition_ns(event.port)) else INFO
             yield hit
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:

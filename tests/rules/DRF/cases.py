@@ -9,7 +9,7 @@ from tests.craft import build, ethernet_pcap, headers_of, native, rc, roce2, smp
 from tests.rules.cases import case
 from tests.subnet.files.made_files import parsed
 from tests.subnet.files.samples import SAMPLES
-from tests.subnet.made import ANSWER, GUID, SWITCH_GUID, answer, node, p_keys, port_info, switch
+from tests.subnet.made import ANSWER, GUID, SET, SWITCH_GUID, answer, node, p_keys, port_info, switch
 from tests.tunnels import wrapped
 
 P_KEY_TABLE, NODE_INFO, PORT_INFO = 0x16, 0x11, 0x15
@@ -108,7 +108,9 @@ def roce(code: str, bad: bytes, *twins: bytes) -> None:
 
 roce("DRF006", over(102), over(100), over(), tagged(over(), 0), tagged(over(102), 7))
 roce("DRF006", over(100, source=1), over(101, source=1))
-roce("DRF007", over(100, 0), over(100), over())
+roce("DRF007", over(100, 1), over(100), over())
+# a switch that trusts the DSCP may have written the tag
+case("DRF007", over(100, 0), over(100), file=ethernet_pcap, known=[ROCE], severity="info")
 # the tag of all frames, whoever sends them, may be that of the mirror that sent them over the network (RSPAN)
 for code, sent_in, severity in (
     ("DRF006", [over(102), over(102, source=1)], "info"),
@@ -116,14 +118,13 @@ for code, sent_in, severity in (
     ("DRF006", [over(102), over(102, source=1), over()], "warning"),
     ("DRF007", [over(102, 0), over(102, 0, source=1)], "info"),
     ("DRF007", [over(102, 1), over(102, 1, source=1)], "warning"),
-    ("DRF007", [over(100, 0), over(100, 0, source=1)], "warning"),
 ):
     case(code, sent_in, over(), file=ethernet_pcap, known=[ROCE], severity=severity,
          also=["DRF006"] if code == "DRF007" and sent_in[0][15] == 102 else ())  # fmt: skip
 # the tag of a tunnel is not the host's
 for code in ("DRF006", "DRF007"):
     in_tunnel = [wrapped(kind, over())[0] for kind in ("MPLS", "IP in IPv6")]
-    roce(code, over(102) if code == "DRF006" else over(100, 0), *in_tunnel)
+    roce(code, over(102) if code == "DRF006" else over(100, 1), *in_tunnel)
 roce("DRF008", over(dscp=0), over(dscp=24))
 # switches queue by the DSCP or the tag of a tunnel
 for around, at in ((wrapped("VXLAN", over(dscp=0))[0], 15), (wrapped("VXLAN over IPv6", over(dscp=0))[0], 19)):
@@ -151,12 +152,25 @@ roce("DRF010", over6(b"\xfe\xc0"), over6(b"\xfe\x80"))
 case("DRF010", over6(b"\xfe\x80"), over6(b"\xfe\x80", 9), file=ethernet_pcap, frames=[1], known=[LINK_LOCAL])
 # behind a router a packet is in its receiver's VLAN; a time to live of 63 shows that it passed one
 roce("DRF006", over(100, source=1, ttl=64), over(100, source=1, ttl=63))
-roce("DRF006", over(102, source=1, ttl=63), over(101, source=1, ttl=63))
+roce("DRF006", over(102, source=1), over(102, source=1, ttl=63))  # that of a link between routers
 # and the priority in its tag is the router's
 BY_TAG = parsed("roce", "[roce]\nlossless = [3]\n", "roce.toml")[0]
-roce("DRF007", over(100, 0, ttl=64), over(100, 0, ttl=63))
+roce("DRF007", over(100, 1, ttl=64), over(100, 1, ttl=63))
 case("DRF008", over(100, 0, ttl=64), over(100, 0, ttl=63), file=ethernet_pcap, frames=[1], known=[BY_TAG])
 # a port that starts has what its last manager wrote, or nothing
 for state, how in ((2, "info"), (3, "warning")):
     STARTS = [SHOWN[0], answer(5, PORT_INFO, port_info(5, port_state=state), modifier=1), answer(5, P_KEY_TABLE, p_keys(0xFFFF))]
     case("DRF001", STARTS, STARTS[:2], frames=[3], known=[GUID2LID, OPTIONS, PARTITIONS], severity=how)
+# a manager that begins a sweep reads all nodes, and writes then
+FACTS, LACKS = [GUID2LID, OPTIONS, PARTITIONS], [*SHOWN, answer(5, P_KEY_TABLE, p_keys(0xFFFF))]
+OTHERS = [[answer(lid, NODE_INFO, node(lid)), answer(lid, P_KEY_TABLE, p_keys(0xFFFF))] for lid in (7, 8)]
+WRITES = smp(SET, PORT_INFO, port_info(8), slid=1, dlid=8, modifier=1)
+for read, how in (
+    ([*LACKS, *OTHERS[0]], "warning"), ([*LACKS, *OTHERS[0], *OTHERS[1]], "info"), ([*LACKS, *OTHERS[0], *OTHERS[1], WRITES], "warning"),
+):  # fmt: skip
+    case("DRF001", read, SHOWN, known=FACTS, severity=how)
+# a Set that was not answered may have been carried out
+TO_BE = parsed("guid2lid", f"0x{PORT_5:016x} 0x0006 0x0006\n0x0000000000000001 0x0001 0x0001")[0]
+for lid, how in ((5, "info"), (7, "warning")):
+    case("DRF002", [*SHOWN, smp(SET, PORT_INFO, port_info(6), slid=1, dlid=lid, modifier=1)], OTHERS[0], frames=[1], known=[TO_BE],
+         severity=how)  # fmt: skip
