@@ -164,7 +164,7 @@ for state, how in ((2, "info"), (3, "warning")):
 # a manager that begins a sweep reads all nodes, and writes then
 FACTS, LACKS = [GUID2LID, OPTIONS, PARTITIONS], [*SHOWN, answer(5, P_KEY_TABLE, p_keys(0xFFFF))]
 OTHERS = [[answer(lid, NODE_INFO, node(lid)), answer(lid, P_KEY_TABLE, p_keys(0xFFFF))] for lid in (7, 8)]
-WRITES = smp(SET, PORT_INFO, port_info(8), slid=1, dlid=8, modifier=1)
+WRITES = smp(SET, PORT_INFO, port_info(8), slid=1, dlid=8, header={"attribute_modifier": 1, "transaction_id": 77})
 for read, how in (
     ([*LACKS, *OTHERS[0]], "warning"), ([*LACKS, *OTHERS[0], *OTHERS[1]], "info"), ([*LACKS, *OTHERS[0], *OTHERS[1], WRITES], "warning"),
 ):  # fmt: skip
@@ -172,5 +172,5 @@ for read, how in (
 # a Set that was not answered may have been carried out
 TO_BE = parsed("guid2lid", f"0x{PORT_5:016x} 0x0006 0x0006\n0x0000000000000001 0x0001 0x0001")[0]
 for lid, how in ((5, "info"), (7, "warning")):
-    case("DRF002", [*SHOWN, smp(SET, PORT_INFO, port_info(6), slid=1, dlid=lid, modifier=1)], OTHERS[0], frames=[1], known=[TO_BE],
+    case("DRF002", [*SHOWN, smp(SET, PORT_INFO, port_info(6), slid=1, dlid=lid, header={"attribute_modifier": 1, "transaction_id": 77})], OTHERS[0], frames=[1], known=[TO_BE],
          severity=how)  # fmt: skip
