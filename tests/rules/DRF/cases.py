@@ -172,5 +172,5 @@ for read, how in (
 # a Set that was not answered may have been carried out
 TO_BE = parsed("guid2lid", f"0x{PORT_5:016x} 0x0006 0x0006\n0x0000000000000001 0x0001 0x0001")[0]
 for lid, how in ((5, "info"), (7, "warning")):
-    case("DRF002", [*SHOWN, smp(SET, PORT_INFO, port_info(6), slid=1, dlid=lid, header={"attribute_modifier": 1, "transaction_id": 77})], OTHERS[0], frames=[1], known=[TO_BE],
-         severity=how)  # fmt: skip
+    OPEN = smp(SET, PORT_INFO, port_info(6), slid=1, dlid=lid, header={"attribute_modifier": 1, "transaction_id": 77})
+    case("DRF002", [*SHOWN, OPEN], OTHERS[0], frames=[1], known=[TO_BE], severity=how)
