@@ -400,6 +400,20 @@ def test_large_packets_vanish_where_small_ones_pass_at_that_time(lost: int | Non
     assert causes(joined(lab, other, third, alive(30 * SEC)))[0] == cause
 
 
+def test_copies_of_two_capture_points_are_no_tries() -> None:
+    """Whose clocks differ by microseconds: each packet is there twice, the last one of each queue pair was never acknowledged."""
+    for between, severity in ((399_999, "info"), (400_000, "error")):
+        labs = [Lab(qa=0x500 + n, qb=0x600 + n) for n in range(2)]
+        for n, lab in enumerate(labs):
+            lab.good(n * MS, 100, 3)
+            for at in (0, between):
+                lab.ask(SEC + n * MS + at, 103, 4096)
+        beside = Lab()
+        beside.good(SEC + 5 * MS, 100, 3)
+        found = joined(*labs, beside, alive(10 * SEC)).diagnosis().connections
+        assert {one.severity for one in found if one.cause == "path-mtu"} == {severity}
+
+
 def test_few_tries_of_several_queue_pairs_are_no_loss() -> None:
     labs = [Lab(qa=0x500 + n, qb=0x600 + n) for n in range(2)]
     for n, lab in enumerate(labs):
