@@ -183,7 +183,7 @@ def lost_by_size(raws: list[Raw], capture: CaptureContext) -> tuple[set[Path], d
             if half.tries > 1 and given_up(raw, half, capture):
                 first = half.open.first()
                 if first is not None and first[2] > half.path.largest >= 0:
-                    large[half.path] += half.last_try_time - half.first_try_time >= SOON_NS  # else perhaps copies of two capture points
+                    large[half.path] += half.tried_time - half.first_try_time >= SOON_NS  # else perhaps copies of two capture points
                 else:
                     small.setdefault(half.path, []).append((half.first_try_time, half.last_try_time))
     return {path for path, number in large.items() if number > 1 and path not in small}, small

@@ -410,7 +410,7 @@ def test_copies_of_two_capture_points_are_no_tries() -> None:
                 lab.ask(SEC + n * MS + at, 103, 4096)
         beside = Lab()
         beside.good(SEC + 5 * MS, 100, 3)
-        found = joined(*labs, beside, alive(10 * SEC)).diagnosis().connections
+        found = joined(*labs, beside, alive(60 * SEC)).diagnosis().connections
         assert {one.severity for one in found if one.cause == "path-mtu"} == {severity}
 
 
