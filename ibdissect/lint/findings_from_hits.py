@@ -14,16 +14,14 @@ from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.equal_rows import groups, is_in, members
 
 from .consequences import Consequences
-from .counted_findings import RuleTally, SelectedFrames, Unreported
 from .doubtful_frames import CorruptFrames, LateFrames
 from .file_evidence import lower_if_untrusted, untrusted, with_lines
 from .finding import Finding, Severity
+from .kept_findings import RuleTally, SelectedFrames, Unreported
 from .rule import INFO, SEEN, Context, DeferredHit, Hit, Rule, Seen
 from .stateless_rules import flow_columns, hit_at
-from .waiting_hits import WaitingHits
+from .waiting_hits import MAX_FLOWS, WaitingHits
 
-MAX_FLOWS = 1 << 18
-"""Flows remembered, of all rules together; beyond that the oldest is evicted, and its next hit starts a new finding."""
 OnOccurrence = Callable[[Rule, Severity | None, "Finding | None", Any, Any, int], object]
 """Called for every occurrence with:
 

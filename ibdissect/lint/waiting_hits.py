@@ -15,7 +15,8 @@ MAX_WAITING = 49152
 KEPT_APART = 64
 """Hits of a flow that are judged one by one at the end of the capture; the last one in a chunk stands for all further ones there."""
 MAX_FLOWS = 1 << 18
-"""Flows of which it is known how many hits were kept apart."""
+"""Flows remembered, of all rules together: the finding of each (the next hit of one that was evicted starts a new one), and how many of its
+hits were kept apart."""
 
 
 def apart(flow: Int, before: int = 0) -> Iterator[Int]:
