@@ -1,9 +1,9 @@
-"""Many small cases in one test: an item of pytest costs a millisecond, and most cases take less."""
+"""Many small cases in one test: an item of pytest costs a millisecond, and most cases take less. Few of many dear ones in the fast lane."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import wraps
 from typing import Any
 
@@ -37,3 +37,11 @@ def every(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[[Calla
         return run
 
     return decorate
+
+
+def few(names: str | tuple[str, ...], cases: Iterable[Any], *, fast: Collection[int], **options: Any) -> pytest.MarkDecorator:
+    """As `pytest.mark.parametrize`. The cases of these numbers, from 0, are in the fast lane; others, which take the same way, are slow."""
+    several = len(names.replace(",", " ").split() if isinstance(names, str) else names) > 1
+    tried = [pytest.param(*(case if several else (case,)), marks=[pytest.mark.slow] * (i not in fast)) for i, case in enumerate(cases)]
+    assert max(fast) < len(tried), "no such case"
+    return pytest.mark.parametrize(names, tried, **options)

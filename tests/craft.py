@@ -26,6 +26,10 @@ LINKS_RAW_IP = 12, 14, 101, 228, 229
 
 def put(buffer: bytearray, field: Field[Any], value: Any, *, offset: int = 0) -> None:
     """Write a field of a structure that starts at `offset`; a repeated field takes a sequence."""
+    if isinstance(value, int) and field.count == 1 and not (field.bit | field.bits) & 7:  # most: a number of whole bytes
+        size, start = field.bits // 8, offset + field.bit // 8
+        buffer[start : start + size] = (int(value) & ((1 << field.bits) - 1)).to_bytes(size, "big")
+        return
     values = value if field.count > 1 else (value,)
     for bit, item in zip(field.entries(), values, strict=False):
         if isinstance(item, str):
@@ -72,20 +76,27 @@ def _built(what: type[Struct], size: int | None, values: Iterable[tuple[str, Any
     return bytes(buffer)
 
 
-def _crc16(byte: int) -> int:
-    for _ in range(8):
-        byte = (byte >> 1) ^ 0xD008 if byte & 1 else byte >> 1
-    return byte
+def _crc16() -> list[int]:
+    """The remainder of each two bytes, the first one in the low bits."""
+    table = [0]
+    for bit in range(16):
+        rest = 1 << bit
+        for _ in range(16):
+            rest = (rest >> 1) ^ 0xD008 if rest & 1 else rest >> 1
+        table += [rest ^ other for other in table]
+    return table
 
 
-CRC16 = [_crc16(byte) for byte in range(256)]
+CRC16 = _crc16()
 
 
 def vcrc(data: bytes) -> bytes:
-    """Variant CRC: reflected CRC-16, polynomial 0x100B, little-endian (byte by byte: an independent second opinion)."""
-    crc = 0xFFFF
-    for byte in data:
-        crc = (crc >> 8) ^ CRC16[(crc ^ byte) & 0xFF]
+    """Variant CRC: reflected CRC-16, polynomial 0x100B, little-endian (two bytes at a time: an independent second opinion)."""
+    crc, even = 0xFFFF, len(data) & ~1
+    for pair in struct.unpack(f"<{even // 2}H", data[:even]):
+        crc = CRC16[crc ^ pair]
+    for byte in data[even:]:
+        crc = (crc >> 8) ^ CRC16[((crc ^ byte) & 0xFF) << 8]
     return struct.pack("<H", crc ^ 0xFFFF)
 
 

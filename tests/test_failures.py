@@ -16,6 +16,7 @@ from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.pytest_plugin import NotClean, assert_clean
 from ibdissect.rules import load
 from tests import commands
+from tests.cases import every
 from tests.craft import erf_pcap, native, smp
 
 (AM001,) = (rule for rule in load() if rule.code == "AM001")
@@ -141,7 +142,7 @@ def test_what_reading_raises_is_no_finding(capture: str, monkeypatch: pytest.Mon
     assert (report.status, report.frames) == ("failed", 0) and "the check failed" in str(report.error)
 
 
-@pytest.mark.parametrize(
+@every(
     ("said", "kept"),
     [
         ("key 0x1122334455667788", "key #"), ("1_234_567 or 305,419,896", "# or #"), ("a1:b2:c3:d4", "#"), ("0x1122_3344", "#"),

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from ibdissect.cli import COMMANDS
+from tests.cases import every
 from tests.fuzz.targets import TARGETS
 
 REPO = Path(__file__).resolve().parents[1]
@@ -97,7 +98,7 @@ NOT_PINNED = {
 """Installations without hashes, and why."""
 
 
-@pytest.mark.parametrize("name", [".ci/run", ".ci/release", ".github/workflows/ci.yml", ".github/workflows/nightly.yml", "action.yml"])
+@every("name", [".ci/run", ".ci/release", ".github/workflows/ci.yml", ".github/workflows/nightly.yml", "action.yml"])
 def test_every_installation_is_pinned(name: str) -> None:
     """By hash, or of our own checkout or wheel with nothing to fetch."""
     found = INSTALLS.findall((REPO / name).read_text(encoding="utf-8"))

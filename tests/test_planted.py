@@ -18,6 +18,7 @@ from ibdissect.wire import dm
 from ibdissect.wire.ulp import iser, rds, rpcrdma, srp
 from tests import smc
 from tests.acme import connection, message
+from tests.cases import few
 from tests.craft import build, gmp, mad, ud
 from tests.decode.hidden.test_opaque_bytes import SERVICE, sa
 from tests.fuzz.container import pcapng
@@ -162,7 +163,7 @@ def test_an_offset_without_room_for_the_tails_of_records(tmp_path: Path) -> None
         assert leaks(native(*frames), plugins=[str(plugin)], trees=[0, 1]) == [], offset
 
 
-@pytest.mark.parametrize(("formats", "out", "into", "more"), [(0x11, 0, 0, 0), (0x20, 2, 0, 0), (0x22, 2, 1, 4)])
+@few(("formats", "out", "into", "more"), [(0x11, 0, 0, 0), (0x20, 2, 0, 0), (0x22, 2, 1, 4)], fast=(0, 2))
 def test_descriptors_of_srp_with_other_formats_and_counts(formats: int, out: int, into: int, more: int) -> None:
     """Counts, formats and the length of the CDB that contradict the descriptors of a command."""
     entry, number = build(dm.ServiceEntry, service_name="SRP.T10:0002C90300001234", service_id=0x2C9), 0x2C9

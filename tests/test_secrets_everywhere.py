@@ -28,6 +28,7 @@ from ibdissect.dissect.shown_value import Presenter
 from ibdissect.layers import BTH, GRH
 from tests import commands
 from tests.carriers import CARRIERS
+from tests.cases import every
 from tests.craft import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_IPOIB, LINK_PPP, LINKS_RAW_IP
 from tests.decode.hidden.test_cut_keys import trees
 from tests.fuzz.container import PCAPNG_LINKS, pcapng
@@ -299,7 +300,7 @@ def test_scapy_shows_no_packet_that_is_not_read(upper: type, version: int) -> No
     assert "BTH" in open_text and f"0x{int.from_bytes(one.key, 'big'):x}" in open_text
 
 
-@pytest.mark.parametrize("size", [0, 2, 19, 20, 23])
+@every("size", [0, 2, 19, 20, 23])
 def test_what_scapy_cannot_read_is_no_traceback(size: int) -> None:
     """An IP header whose length is too small for it; whatever Scapy's classes raise."""
     _, data = CARRIERS["raw IP 101"](sent(4)[1]["infiniband.deth.q_key"])

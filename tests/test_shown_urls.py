@@ -8,12 +8,13 @@ import pytest
 
 from ibdissect.errors import CaptureError, ConfigError
 from ibdissect.shown_urls import public_name
+from tests.cases import every
 from tests.commands import run
 
 SECRET = "hunter2"
 
 
-@pytest.mark.parametrize(
+@every(
     ("word", "shown"),
     [
         ("simplecache::http://u:hunter2@h:1/x.pcap", "simplecache::http://h:1/x.pcap"),

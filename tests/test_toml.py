@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from ibdissect import toml
+from tests.cases import every
 from tests.commands import run
 
 LONG = "roce" + ".a" * toml.MOST_PARTS
 
 
-@pytest.mark.parametrize("key", [LONG, "a" + ' . "b.\\"c"' * 40, "a" + ".'b'" * 40])
-@pytest.mark.parametrize("form", ["{} = 1", "[{}]", "[[{}]]", "x = [{{{} = 1}}]", "[x]\ny = 'z.z'\n{} = 1"])
+@every("key", [LONG, "a" + ' . "b.\\"c"' * 40, "a" + ".'b'" * 40])
+@every("form", ["{} = 1", "[{}]", "[[{}]]", "x = [{{{} = 1}}]", "[x]\ny = 'z.z'\n{} = 1"])
 def test_a_key_of_many_parts_is_refused(key: str, form: str) -> None:
     line = form.count("\n") + 1
     with pytest.raises(ValueError, match=rf"key of more than 32 parts \(at line {line}, column 1\)"):

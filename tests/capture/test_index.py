@@ -9,12 +9,13 @@ import pytest
 import ibdissect
 from ibdissect.capture.opening import open_capture
 from tests.capture.built import Pipe, rows_of
+from tests.cases import every
 from tests.conftest import REPO
 from tests.screen_model import made
 from tests.screen_model.made import TOTAL
 
 
-@pytest.mark.parametrize("name", ["pkey-lab.pcap", "opensm-first-sweep.pcap", "rxe-rping.pcap", "mkey-enforced.pcap.gz"])
+@every("name", ["pkey-lab.pcap", "opensm-first-sweep.pcap", "rxe-rping.pcap", "mkey-enforced.pcap.gz"])
 def test_index_gives_back_every_frame(name: str) -> None:
     path = REPO / "captures" / name
     with open_capture(str(path), window=3000) as reader:

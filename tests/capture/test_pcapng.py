@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ibdissect.capture.opening import open_capture
 from ibdissect.errors import CaptureError
 from tests.capture.built import Ng, block, enhanced, erf_record, interface, pcapngs, read, section, simple
+from tests.cases import every
 
 
 @pytest.mark.slow
@@ -91,7 +92,7 @@ def test_erf_blocks_keep_the_time_and_interface_of_the_block() -> None:
     assert chunk.card_ports(np.array([0])).tolist() == [2]
 
 
-@pytest.mark.parametrize(
+@every(
     ("resolution", "ticks", "time_ns"),
     [(0, 7, 7_250_000_000), (6, 7_250_000, 7_250_000_000), (3, 7_249, 7_249_000_000), (0, 8, 8_000_000_000)],
 )

@@ -11,12 +11,13 @@ from ibdissect.capture.file_names import CaptureSet
 from ibdissect.capture.recordings import sets_of
 from ibdissect.errors import CaptureError
 from tests.capture.built import Packet, pcap
+from tests.cases import every
 
 DUMPCAP = ["d/cap_00009_20261121120000.pcapng", "d/cap_00010_20261121120010.pcapng.gz", "d/cap_00011_20261121120020.pcapng"]
 TIMES = ["x-2026-11-21_11.pcap", "x-2026-11-21_12.pcap", "x-2026-11-22_00.pcap"]
 
 
-@pytest.mark.parametrize(
+@every(
     ("path", "later", "name"),
     [
         ("d/cap_00007_20261121120000.pcap", "d/cap_00010_20261121120000.pcap", "d/cap_*.pcap"),
@@ -33,7 +34,7 @@ def test_names(path: str, later: str, name: str) -> None:
     assert sets_of([later, path]) == [CaptureSet(name, (path, later))]
 
 
-@pytest.mark.parametrize("path", ["cap_00007.txt", "readme", "cap_7_20261121120000.txt", "x.pcap1.bak"])
+@every("path", ["cap_00007.txt", "readme", "cap_7_20261121120000.txt", "x.pcap1.bak"])
 def test_other_names(path: str) -> None:
     assert [one.members for one in sets_of([path, "other", *DUMPCAP])] == [tuple(DUMPCAP), (path, "other")]
 
@@ -81,7 +82,7 @@ def test_what_names_do_not_tell_is_read_as_given() -> None:
         ibdissect.open(["b.pcap", *DUMPCAP, *stray], set=True)
 
 
-@pytest.mark.parametrize(
+@every(
     "urls",
     [
         ["https://me:secret1@h/a.pcap?sig=secret2", "https://me:secret3@h/b.pcap?sig=secret4"],

@@ -11,14 +11,15 @@ import pytest
 from ibdissect.capture.opening import open_capture
 from ibdissect.capture.records import ROWS
 from tests.capture.built import Packet, enhanced, erf_record, interface, pcap, pcap_rows, read, section
+from tests.cases import every
 
 GOOD = [Packet(1_600_000_000 + n, n, bytes([n]) * (20 + n)) for n in range(30)]
 WINDOWS = [1, 100, 5000, 1 << 24]
 
 
-@pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.parametrize("order", "<>")
-@pytest.mark.parametrize("size", [1, 17, 300, 70_000])
+@every("window", WINDOWS)
+@every("order", "<>")
+@every("size", [1, 17, 300, 70_000])
 def test_garbage_between_pcap_records(window: int, order: str, size: int) -> None:
     before = pcap(GOOD[:9], order)
     garbage = b"\xfe" * 16 + random.Random(size).randbytes(size)
@@ -29,14 +30,14 @@ def test_garbage_between_pcap_records(window: int, order: str, size: int) -> Non
     assert "impossible" in damage.reason
 
 
-@pytest.mark.parametrize("window", WINDOWS)
+@every("window", WINDOWS)
 def test_the_last_record_alone_ends_exactly_at_the_end(window: int) -> None:
     rows, reader = read(pcap(GOOD[:9]) + b"\xfe" * 40 + pcap(GOOD[9:10])[24:], window)
     assert rows == pcap_rows(GOOD[:10])
     assert reader.damage[0].resumed is not None
 
 
-@pytest.mark.parametrize("window", WINDOWS)
+@every("window", WINDOWS)
 def test_nothing_good_behind_the_damage(window: int) -> None:
     blob = pcap(GOOD) + b"\xfe" * 9000
     rows, reader = read(blob, window)
@@ -63,7 +64,7 @@ def test_damage_in_the_very_first_record() -> None:
     assert reader.damage[0].frame == 0
 
 
-@pytest.mark.parametrize("window", WINDOWS)
+@every("window", WINDOWS)
 def test_garbage_in_erf_and_pcapng(window: int) -> None:
     records = [erf_record(bytes([n]) * 30, second=1_600_000_000) for n in range(50)]
     blocks = [enhanced("<", 0, n, bytes([n]) * 30) for n in range(50)]

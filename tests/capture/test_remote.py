@@ -23,13 +23,14 @@ from ibdissect.capture.path_arguments import discover
 from ibdissect.capture.windows import allow_reads, interrupt_reads, read_up_to
 from ibdissect.errors import CaptureError
 from ibdissect.shown_urls import public_name
+from tests.cases import every
 from tests.commands import run
 from tests.conftest import REPO
 
 LAB = REPO / "captures/pkey-lab.pcap"
 
 
-@pytest.mark.parametrize(
+@every(
     ("url", "text"),
     [
         ("a/b.pcap", "a/b.pcap"),
@@ -481,12 +482,12 @@ def test_a_server_that_is_silent_is_waited_for_so_long(monkeypatch: pytest.Monke
         asked.append("open")
         over.wait(20)
 
-    monkeypatch.setattr(remote, "OPENING_S", 0.25)
-    monkeypatch.setattr(remote, "RANGE_S", 0.5)
+    monkeypatch.setattr(remote, "OPENING_S", 0.05)
+    monkeypatch.setattr(remote, "RANGE_S", 0.1)
     try:
-        with pytest.raises(CaptureError, match=r"within 0.25 s"):
+        with pytest.raises(CaptureError, match=r"within 0.05 s"):
             remote.tried(opening, "http://site/x.pcap")
-        with pytest.raises(CaptureError, match=r"within 0.5 s"):
+        with pytest.raises(CaptureError, match=r"within 0.1 s"):
             read_up_to(remote._Once(Silent(), "http://site/x.pcap"), 5)
     finally:
         over.set()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ibdissect.capture.opening import open_capture
 from tests.capture.built import enhanced, erf_record, interface, read, section
+from tests.cases import few
 from tests.points.world import World, said
 
 NEAR_NS = (1 << 61) - 1
@@ -65,10 +66,11 @@ def at_two_points(folder: Path, jumps: list[tuple[int, int]]) -> list[str]:
     return paths
 
 
-@pytest.mark.parametrize(
+@few(
     "jumps",
     [[(0, 0)], [(FAR, -FAR)], [(-FAR, FAR)], [(-FAR, 0), (FAR, 0)], [(0, -FAR), (1, FAR)], [(FAR, FAR), (-FAR, -FAR), (0, 0)]],
     ids=["near", "late and early", "early and late", "one jumps", "the other jumps", "both jump"],
+    fast=(0, 1, 5),
 )
 def test_clocks_as_far_apart_as_can_be(tmp_path: Path, jumps: list[tuple[int, int]]) -> None:
     """Offsets and latencies are those of the stamps, up to the largest that are computed with."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import every
 from tests.cli.followed import LAB, followed, here, refused
 
 
@@ -54,7 +55,7 @@ def test_a_mistake_of_another_tool_does_not_hide_our_table(tmp_path: Path, broke
     assert followed(cwd=tmp_path)["fail-on"] == "error", "it says nothing about us"
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "wanted"),
     [("1", [1]), ("1-10,17", [*range(1, 11), 17]), ("35-", [35, 36, 37]), ("-3", [1, 2, 3]), (" 2 - 4 ", [2, 3, 4])],
 )
@@ -62,7 +63,7 @@ def test_frames(text: str, wanted: list[int]) -> None:
     assert [*map(int, here("show", LAB, f"--frames={text}", "--format", "fields", "-e", "frame.number")[1].split())] == wanted
 
 
-@pytest.mark.parametrize("text", ["", "a", "1-2-3", "0", "5-4", "1,,2", "-", "１"])
+@every("text", ["", "a", "1-2-3", "0", "5-4", "1,,2", "-", "１"])
 def test_bad_frames(text: str) -> None:
     status, out, err = here("show", LAB, f"--frames={text}")
     assert status == 2 and "--frames" in err and not out

@@ -17,6 +17,7 @@ from ibdissect.capture.compressed import Unpacking
 from ibdissect.cli import run
 from ibdissect.decode.hidden.key_numbers import KeyNumbering
 from tests import commands
+from tests.cases import few
 from tests.craft import erf_pcap, ethernet_pcap, native, smp
 
 COMMAND = "\n::stop-commands::word"
@@ -76,7 +77,7 @@ def test_what_no_command_expects_is_status_2(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a shell")
-@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+@few("closed", [">&-", "2>&-", ">&- 2>&-"], fast=(0, 1))
 def test_closed_streams(closed: str, folder: Path) -> None:
     done = subprocess.run(["sh", "-c", f"{sys.executable} -m ibdissect lint clean.pcap {closed}"], timeout=120, check=False)
     assert done.returncode == 2

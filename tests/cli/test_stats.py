@@ -11,6 +11,7 @@ import pytest
 from ibdissect.cli.stats import lines
 from ibdissect.traffic.statistics import Statistics
 from tests import craft
+from tests.cases import every
 from tests.commands import run
 from tests.conftest import REPO
 
@@ -38,9 +39,7 @@ def test_top_limits_the_lists(tmp_path: Path) -> None:
     assert len(found["conversations"]) == len(found["lids"]["source"]) == len(found["streams"]) == 5
 
 
-@pytest.mark.parametrize(
-    ("ns", "error", "text"), [(1, 0, "0.000001 ms"), (1_022_001, 0, "1.022001 ms"), (1_022_001, 0.044, "≤ 1.02 ms"), (None, 0, "-")]
-)
+@every(("ns", "error", "text"), [(1, 0, "0.000001 ms"), (1_022_001, 0, "1.022001 ms"), (1_022_001, 0.044, "≤ 1.02 ms"), (None, 0, "-")])
 def test_latencies_have_all_digits_that_are_true(ns: int | None, error: float, text: str) -> None:
     names = ("service", "source", "destination", "dest_qp", "complete", "bits_per_second", "retries", "naks", "cnps")
     message = dict.fromkeys(names) | {"kinds": {"SEND": 1}, "bytes": 8, "unknown_sizes": 0, "unread_answers": 0, "percentile_error": error}
@@ -48,7 +47,7 @@ def test_latencies_have_all_digits_that_are_true(ns: int | None, error: float, t
     assert f" {text} " in [*lines(told | {"causes": [], "times": []}, lambda text, style: text)][-1]
 
 
-@pytest.mark.parametrize("name", ["stats", "fabric", "diagnose", "report", "export", "sql", "points", "diff"])
+@every("name", ["stats", "fabric", "diagnose", "report", "export", "sql", "points", "diff"])
 def test_help_says_where_numbers_are_defined(name: str) -> None:
     assert "docs/numbers.md" in (import_module(f"ibdissect.cli.{name}").command.help or "")
 

@@ -10,6 +10,7 @@ from ibdissect.capture import records
 from ibdissect.lint.linter import Linter
 from ibdissect.subnet.separate_subnets import SubnetMap
 from ibdissect.traffic.statistics import Statistics
+from tests.cases import few
 from tests.craft import gmp, interfaces_pcapng, native, rc, roce2
 from tests.decode.made import tables_of
 from tests.diagnosis.lab import diagnosis
@@ -68,9 +69,10 @@ def found_in(data: bytes, linter: Linter) -> list[int]:
 
 
 @pytest.mark.parametrize("rows", [7, *(pytest.param(rows, marks=pytest.mark.slow) for rows in (1, 3, records.ROWS))])
-@pytest.mark.parametrize(
+@few(
     ("made", "link", "marks"),
     [(native_rc, 247, (0, 4, 0)), (native_ack, 247, (0, 4, 0)), (roce, 1, (4, 0, 0)), (datagram, 247, (0, 4, 0))],
+    fast=(0, 2),
 )
 def test_a_mark_counts_once(made: Made, link: int, marks: tuple[int, int, int], rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "ROWS", rows)

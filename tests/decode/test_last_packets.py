@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ibdissect.decode.cm_connections import Connections
 from ibdissect.decode.last_packets import LastPackets
+from tests.cases import every
 from tests.craft import erf_pcap
 from tests.decode.made import tables_of
 from tests.rules.made.connections import data, reply, request
@@ -29,6 +28,6 @@ def followed(window: int, frame: int) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("window", [1 << 20, 700, 350, 100])
+@every("window", [1 << 20, 700, 350, 100])
 def test_the_latest_packet_before_a_frame(window: int) -> None:
     assert [followed(window, frame) for frame in (3, 4, 5, 6)] == [[0], [1], [1], [3]]

@@ -84,7 +84,7 @@ def test_packets_from_the_port_of_a_service_stay() -> None:
         assert packets(bytes(frame)) == [True]
 
 
-@pytest.mark.parametrize(
+@every(
     "bth, crc, found",
     [
         ({"tver": 3, "p_key": 0x1234}, True, {"BTH003", "ROC012"}),  # the sender computed the ICRC of it

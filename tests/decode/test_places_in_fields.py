@@ -60,7 +60,7 @@ def test_a_list_with_an_empty_span_was_read_to_its_end() -> None:
     assert [bool(hidden) for _, hidden in in_rows(table)] == [False, True]
 
 
-@pytest.mark.parametrize(("words", "found"), [(5, [20]), (6, [24]), (15, [60]), (4, [])])
+@every(("words", "found"), [(5, [20]), (6, [24]), (15, [60]), (4, [])])
 def test_a_structure_behind_a_header_of_some_words(words: int, found: list[int]) -> None:
     """TCP in IP over InfiniBand, behind the IP header's options; a length below that of the header is none."""
     tcp = build(ip.TCP, source_port=5000, destination_port=22, header_length=5)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from ibdissect.wire import cm
+from tests.cases import every
 from tests.conftest import REPO
 from tests.diagnosis.lab import US, A, B, Lab, joined
 from tests.diagnosis.test_causes import CAUSES
@@ -19,7 +18,7 @@ def test_every_cause_of_the_documentation_has_a_capture() -> None:
     assert documented == {cause for cause, _, _ in CAUSES.values()} | {"duplicate-qp-after-restart"}
 
 
-@pytest.mark.parametrize(("reason", "said"), [
+@every(("reason", "said"), [
     (3, "run out of"), (8, "On 10.0.0.2: start the service"), (12, "remote GID that 10.0.0.1 names"), (24, "Nothing"), (28, "application"),
     (29, "RNR retry count"), (31, "Look into the log of the service on 10.0.0.2."), (35, "Look into the log of the service on 10.0.0.2."),
 ])  # fmt: skip

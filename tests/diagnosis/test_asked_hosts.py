@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.wire import cm
+from tests.cases import every
 from tests.craft import build
 from tests.diagnosis.lab import MS, SEC, US, C, Lab, joined
 
@@ -77,7 +78,7 @@ def test_a_host_that_rejects_its_own_gid_redirects_nobody() -> None:
     assert found.advice == "10.0.0.2 rejects its own GID: look at its GID table, and at what its service is bound to."
 
 
-@pytest.mark.parametrize(("later", "before", "service", "accepted", "said"), [
+@every(("later", "before", "service", "accepted", "said"), [
     (MS, 0x1061144, 0x1061144, True, "asked again"),
     (SEC, 0x1061144, 0x1061144, True, "asked for that service again 1,000 ms later (frame 3), and was accepted"),
     (SEC, 0x1061144, 0x1061144, False, ""),
@@ -108,7 +109,7 @@ def test_who_follows_a_redirection() -> None:
     assert found.why.endswith("10.0.0.1 did not ask for that service again")
 
 
-@pytest.mark.parametrize(("times", "said"), [
+@every(("times", "said"), [
     ((-1, 1), "it accepted connections to that service before (frame 2) and later (frame 6)"), ((-1,), "before (frame 2)"),
     ((1,), "later (frame 4)"), ((), ""),
 ])  # fmt: skip

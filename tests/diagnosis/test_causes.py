@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from ibdissect.wire import cm
+from tests.cases import every
 from tests.diagnosis.lab import (
     ACK,
     MS,
@@ -222,7 +223,7 @@ CAUSES: dict[str, tuple[str, str, Case]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CAUSES)
+@every("name", CAUSES)
 def test_each_cause_is_found(name: str) -> None:
     cause, verdict, make = CAUSES[name]
     lab = Lab()
@@ -312,7 +313,7 @@ NEAR: dict[str, Case] = {
 }
 
 
-@pytest.mark.parametrize("name", NEAR)
+@every("name", NEAR)
 def test_nobody_healthy_is_blamed(name: str) -> None:
     lab = Lab()
     NEAR[name](lab)
@@ -381,7 +382,7 @@ def test_a_few_large_packets_may_have_been_lost(number: int, severity: str) -> N
     assert [one.severity for one in found if one.cause == "path-mtu"] == [severity]
 
 
-@pytest.mark.parametrize(
+@every(
     ("lost", "passes", "cause"),
     [
         (None, 1700, "path-mtu"), (None, 1900, "retries-exhausted"), (1500, 1700, "retries-exhausted"), (-900, 1700, "path-mtu"),
@@ -466,8 +467,8 @@ def lost_again(lab: Lab, start: int, size: int, quiet: int) -> None:
     lab.put(start + 401 * US + quiet, B, C, 0x64, 5, 1, ext={"DETH": {"q_key": 1, "srcqp": 5}}, payload=bytes(64))
 
 
-@pytest.mark.parametrize(("size", "cause"), [(64, "retries-exhausted"), (1024, "path-mtu")])
-@pytest.mark.parametrize(("timer", "quiet"), [(None, 10 * SEC), (14, (4 * 4096 << 14))])
+@every(("size", "cause"), [(64, "retries-exhausted"), (1024, "path-mtu")])
+@every(("timer", "quiet"), [(None, 10 * SEC), (14, (4 * 4096 << 14))])
 def test_repetitions_that_naks_asked_for_tell_nothing_of_a_timer(size: int, cause: str, timer: int | None, quiet: int) -> None:
     """The requester waits for its timer next, which nobody has seen: the capture may end before."""
 
@@ -564,7 +565,7 @@ def test_a_retry_count_is_used_up_by_one_more_rnr_nak(naks: int, used_up: bool) 
     assert (found.cause == "rnr-exhausted") is used_up
 
 
-@pytest.mark.parametrize(
+@every(
     ("sizes", "cause"),
     [
         ((4096, 4096), "path-mtu"), ((4096,), "retries-exhausted"), ((4096, 64), "retries-exhausted"),
@@ -583,7 +584,7 @@ def test_queue_pairs_that_were_dead_when_the_capture_began(sizes: tuple[int, ...
     assert {one.cause for one in found if one.ends[1].qpn != passing.qb} == {cause}
 
 
-@pytest.mark.parametrize("change", ["", "answered", "acknowledged", "alive", "at once"])
+@every("change", ["", "answered", "acknowledged", "alive", "at once"])
 def test_the_last_try_of_a_connection_that_was_given_up(change: str) -> None:
     """The capture begins after the other tries: what is left are one try, silence of that host, and a DREQ that it does not answer."""
     lab = Lab()
@@ -612,7 +613,7 @@ def test_the_proof_of_a_silence_is_a_repetition_of_the_same_packet() -> None:
     assert found.cause == "retries-exhausted" and found.evidence == (11, 25) and "PSN 105 eight times in 140 ms" in found.why
 
 
-@pytest.mark.parametrize(("begin", "heard", "said"), [
+@every(("begin", "heard", "said"), [
     (0, False, "at least eight times"), (TIMEOUT, False, "at least eight times"), (TIMEOUT + 1, False, "PSN 105 eight times"),
     (0, True, "PSN 105 eight times"),
 ])  # fmt: skip

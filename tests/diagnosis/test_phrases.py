@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from ibdissect.wire import cm
+from tests.cases import every
 from tests.diagnosis.lab import US, Lab, spent, told
 
 
@@ -17,7 +18,7 @@ def lasted(span: int, lost: int = 1) -> str:
     return told(replace(found, connections=[spent(found.connections[0], span, timeout=lost, transferring=span - lost)]))
 
 
-@pytest.mark.parametrize(("ns", "text"), [
+@every(("ns", "text"), [
     (1, "1 ns"), (999, "999 ns"), (1000, "1 us"), (61_530_000, "61.5 ms"), (3_820_000_000, "3.82 s"), (5_000_000_000_000, "5,000 s"),
 ])  # fmt: skip
 def test_durations(ns: int, text: str) -> None:
@@ -29,7 +30,7 @@ def test_shares(lost: int, said: str) -> None:
     assert said in lasted(1000, lost)
 
 
-@pytest.mark.parametrize(("reason", "snap", "said"), [
+@every(("reason", "snap", "said"), [
     (28, 65535, "reason 28, consumer reject"), (1, 65535, "reason 1, no QP available"), (99, 65535, "reason 99"),
     (28, 96, "a reason that is cut off"),
 ])  # fmt: skip
@@ -40,7 +41,7 @@ def test_reasons(reason: int, snap: int, said: str) -> None:
     assert f": {said}" in lab.only(snap).why
 
 
-@pytest.mark.parametrize(("tries", "said"), [(1, "once"), (2, "twice"), (8, "eight times"), (12, "12 times")])
+@every(("tries", "said"), [(1, "once"), (2, "twice"), (8, "eight times"), (12, "12 times")])
 def test_how_often(tries: int, said: str) -> None:
     lab = Lab()
     lab.req(0, tries)

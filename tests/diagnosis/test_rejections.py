@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from ibdissect.wire import cm
+from tests.cases import every
 from tests.diagnosis.lab import US, Lab
 
 GID = bytes(10) + b"\xff\xff\x0a\0\0\7"
@@ -19,7 +18,7 @@ def why(reason: int, ari: bytes = b"", snap: int = 65535, **more: Any) -> str:
     return lab.only(snap).why
 
 
-@pytest.mark.parametrize(("reason", "ari", "said"), [
+@every(("reason", "ari", "said"), [
     (26, bytes([3]), "; it takes a path MTU of 1024"), (26, bytes([5]), "; it takes a path MTU of 4096"),
     (26, bytes([6]), ""), (26, b"", ""),
     (12, GID, "; it names the port with GID ::ffff:10.0.0.7"), (12, bytes(16), ""), (12, GID[:15], ""), (13, b"\1\2", "LID 258"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cases import every
 from tests.diagnosis.lab import MS, SEC, US, Lab
 
 RNR_10_MS = 0x20 | 0x14
@@ -17,8 +18,8 @@ def unready(lab: Lab, start: int, number: int) -> None:
     lab.put(60 * SEC, lab.b, lab.a, 0x64, 9, 1, payload=b"idle", ext={"DETH": {"q_key": 5, "srcqp": 7}})
 
 
-@pytest.mark.parametrize("retries", [2, 7, None])
-@pytest.mark.parametrize("leaves", [False, True])
+@every("retries", [2, 7, None])
+@every("leaves", [False, True])
 def test_silence_alone_proves_nothing(retries: int | None, leaves: bool) -> None:
     lab = Lab()
     start = lab.up(rnr_retries=retries) if retries is not None else 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.wire import cm
+from tests.cases import every
 from tests.diagnosis.lab import MS, READ, RESPONSE_ONLY, SEC, SEND_LAST, US, WRITE_FIRST, C, Lab, joined, told
 from tests.diagnosis.test_causes import CAUSES, partition, psn_reused, repeated
 
@@ -77,9 +78,7 @@ def test_few_tries_are_not_certain(tries: int, certain: bool) -> None:
     assert ("it may have been loss" in found.why) is not certain and found.why.endswith(found.guess) and found.guess
 
 
-@pytest.mark.parametrize(
-    ("answered", "nth"), [(0, "1st"), (1, "2nd"), (2, "3rd"), (3, "4th"), (10, "11th"), (11, "12th"), (12, "13th"), (20, "21st")]
-)
+@every(("answered", "nth"), [(0, "1st"), (1, "2nd"), (2, "3rd"), (3, "4th"), (10, "11th"), (11, "12th"), (12, "13th"), (20, "21st")])
 def test_which_of_too_many_reads_was_refused(answered: int, nth: str) -> None:
     """The responder answers as many as it allows, and refuses the next one of those that came at once."""
     lab = Lab()
@@ -119,7 +118,7 @@ def test_a_requester_that_goes_on_beyond_its_limit_is_told_so() -> None:
     assert "four times (RNR NAK); 10.0.0.1 went on beyond its RNR retry count of 1; 10.0.0.1 then ended" in lab.only().why
 
 
-@pytest.mark.parametrize("name", WORDS)
+@every("name", WORDS)
 def test_what_is_said(name: str) -> None:
     lab = Lab()
     CAUSES[name][2](lab)
@@ -153,7 +152,7 @@ ONE_WAY = {
 NEVER = ("gave up", "never acknowledged", "got no answer", "had been acknowledged", "answers none", "%")
 
 
-@pytest.mark.parametrize("cause", ONE_WAY)
+@every("cause", ONE_WAY)
 def test_what_one_direction_cannot_show_is_not_claimed(cause: str) -> None:
     lab = Lab()
     made, *said = ONE_WAY[cause]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ibdissect.wire import cm
+from tests.cases import every
 from tests.diagnosis.lab import MS, SEC, US, A, C, Lab
 from tests.diagnosis.test_causes import alive
 
@@ -58,7 +59,7 @@ def test_retries_of_a_req_that_are_used_up_are_said(tries: int, said: bool) -> N
     assert found.cause == "connect-unanswered" and ("its Max CM Retries of 3 allow no more" in found.why) is said
 
 
-@pytest.mark.parametrize(("attribute", "kind", "said"), [
+@every(("attribute", "kind", "said"), [
     (cm.RTU_ID, cm.RTU, {}), (cm.DREQ_ID, cm.DREQ, {}), (cm.DREP_ID, cm.DREP, {}), (cm.MRA_ID, cm.MRA, {"message_mraed": 1}),
 ])  # fmt: skip
 def test_what_follows_a_rep_shows_that_there_was_one(attribute: int, kind: Any, said: dict[str, Any]) -> None:
@@ -69,7 +70,7 @@ def test_what_follows_a_rep_shows_that_there_was_one(attribute: int, kind: Any, 
     assert "connect-unanswered" not in [one.cause for one in lab.diagnosis().connections]
 
 
-@pytest.mark.parametrize(("reason", "severity"), [(23, "error"), (24, "info"), (25, "info"), (26, "error")])
+@every(("reason", "severity"), [(23, "error"), (24, "info"), (25, "info"), (26, "error")])
 def test_who_is_sent_elsewhere_was_not_refused(reason: int, severity: str) -> None:
     lab = Lab()
     lab.req(0)

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from ibdissect.wire import cm
+from tests.cases import every
 from tests.diagnosis.lab import MS, SEC, START, US, Diagnosis, Lab, joined, spent, told
 from tests.diagnosis.test_causes import CAUSES, exhausted, idle, repeated, slow_rnr, slow_timeout
 
@@ -48,7 +49,7 @@ def test_the_rest_of_the_time_is_said_if_it_is_half_a_percent() -> None:
     assert ": transferring" in went(replace(found, connections=some))[-1]
 
 
-@pytest.mark.parametrize(("rnr", "loss", "said"), [
+@every(("rnr", "loss", "said"), [
     (400, 100, "transferring 500 us, waiting for receive buffers 400 us, making good losses 100 us"),
     (400, 99, "transferring 501 us, waiting for receive buffers 400 us, and others 99 us"),
     (0, 0, "transferring"), (0, 1, "transferring 999 us, and others 1 us"),
@@ -77,7 +78,7 @@ def test_a_cause_that_takes_time_lasts_from_its_first_episode_on() -> None:
     assert "    0.000 s (22:13:20.000 UTC) to 0.080 s: 10.0.1.1 had nothing to send four times" in text
 
 
-@pytest.mark.parametrize(("since", "until", "said"), [
+@every(("since", "until", "said"), [
     (None, None, ""), (504 * MS, 915 * MS, "0.504 s (22:13:20.504 UTC) to 0.915 s: "),
     (504 * MS, None, "since 0.504 s (22:13:20.504 UTC): "),
     (504 * MS, 504 * MS + 9, "0.504 s (22:13:20.504 UTC): "), (None, 915 * MS, "0.915 s (22:13:20.915 UTC): "),
@@ -176,7 +177,7 @@ def test_a_redirection_is_no_failure() -> None:
     assert "did not ask" not in told(lab.diagnosis(100)), "the service is cut off"
 
 
-@pytest.mark.parametrize(("later", "accepted", "others", "once"), [
+@every(("later", "accepted", "others", "once"), [
     (2 * MS, True, 0, True), (5 * MS, True, 0, True), (5 * MS + 1, True, 0, False), (2 * MS, False, 0, False), (2 * MS, True, 1, False),
 ])  # fmt: skip
 def test_a_refusal_that_was_made_good_at_once_is_no_failure(later: int, accepted: bool, others: int, once: bool) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from msgspec.structs import replace
 
 from ibdissect.diagnosis.time_bars import TimeSlice, slices, widths
+from tests.cases import every
 from tests.diagnosis.lab import Lab, spent
 
 
@@ -25,7 +25,7 @@ def made(*ns: int) -> list[TimeSlice]:
     return [TimeSlice(str(i), "", each, each / sum(ns)) for i, each in enumerate(ns)]
 
 
-@pytest.mark.parametrize(
+@every(
     ("ns", "room", "cells"),
     [
         ((50, 50), 10, [5, 5]), ((1, 999), 10, [0, 10]), ((13, 987), 10, [1, 9]), ((12, 988), 10, [0, 10]), ((1, 1, 1), 10, [4, 3, 3]),

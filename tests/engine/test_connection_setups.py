@@ -6,6 +6,7 @@ import pytest
 
 from ibdissect.engine import connection_setups
 from ibdissect.wire import cm
+from tests.cases import every
 from tests.diagnosis.lab import MS, START, US, C, Lab, joined
 
 SetUp = tuple[str, int, str, int]
@@ -76,7 +77,7 @@ def test_an_id_that_is_used_again_after_the_end_is_another_connection() -> None:
     assert set_ups(lab) == [("10.0.0.1", 0xA0, "refused", 1), ("10.0.0.1", 0xA0, "partly", 1)]
 
 
-@pytest.mark.parametrize(
+@every(
     ("snap", "known"),
     [
         (65, None), (90, ("partly", None, None, None)), (100, ("refused", 8, None, None)), (110, ("refused", 8, 0x1061144, None)),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ibdissect.engine import packet_kinds
+from tests.cases import every
 from tests.engine.plain import plain
 
 
@@ -14,7 +15,7 @@ def direction() -> Any:
     return plain("direction").Direction(plain("waiting_packets").Path(plain("waiting_packets").Room()))
 
 
-@pytest.mark.parametrize(
+@every(
     ("state", "asks", "name"),
     [
         (packet_kinds.IDLE, True, "idle"), (packet_kinds.TRANSFERRING, True, "transferring"), (packet_kinds.BUSY, True, "transferring"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cases import every
 from tests.diagnosis.lab import MS, START, US, Lab
 
 NAK, RNR_NAK = 0x60, 0x2E
@@ -20,7 +21,7 @@ def reordered(*psns: int) -> tuple[list[tuple[str, int]], int]:
     return [(one.kind, one.packets_sent_again) for one in found.episodes], found.counts.packets_sent_again
 
 
-@pytest.mark.parametrize("late", [(1, 2, 3, 4), (4, 3, 2, 1), (2, 1, 4, 3), (3, 2, 1, 4)])
+@every("late", [(1, 2, 3, 4), (4, 3, 2, 1), (2, 1, 4, 3), (3, 2, 1, 4)])
 def test_a_hole_is_filled_from_any_side(late: tuple[int, ...]) -> None:
     """What comes late was not sent again; what comes once more was."""
     assert reordered(0, 5, 6, *late, 7) == ([], 0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 import numpy as np
-import pytest
 
 from ibdissect.engine import equal_frames
+from tests.cases import every
 from tests.engine.plain import plain
 
 BOTH = (equal_frames, plain("equal_frames"))
@@ -38,7 +38,7 @@ def test_frames_that_repeat_a_near_one() -> None:
     assert found >= 6
 
 
-@pytest.mark.parametrize(
+@every(
     ("numbers", "step_ns", "wanted"),
     [
         ((7, 8, 7), 2_500_000, [(2, 2)]),  # the network doubled it and held it back

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ibdissect.engine import flow_counts
+from tests.cases import few
 from tests.engine.plain import plain
 
 LIDS = 4096
@@ -55,7 +56,7 @@ def numbers(counts: Any, most: int) -> list[list[int]]:
     return [flows[n % len(flows)] for n in range(max(0, counts.begun - most), counts.begun)]
 
 
-@pytest.mark.parametrize("most", [1, 2, 511, 512, 513, 3000, 1 << 16])
+@few("most", [1, 2, 511, 512, 513, 3000, 1 << 16], fast=(0, 3, 4))
 @pytest.mark.parametrize("module", ["compiled", "interpreted"])
 def test_the_latest_flows_are_counted(most: int, module: str) -> None:
     rnd = random.Random(most)

@@ -11,6 +11,7 @@ from ibdissect.decode.crcs import icrc
 from ibdissect.wire.encapsulation import IP6Fragment, IPv6, Pause, PriorityPause, RoutingHeader
 from ibdissect.wire.headers import BTH
 from tests import commands, craft
+from tests.cases import every
 from tests.decode.made import ethernet_table, table_of
 from tests.standard import LINK_LOOP, LINK_NULL, LINK_PPP, LINKS_RAW_IP
 
@@ -37,7 +38,7 @@ def extended(*numbers: int, length: int = 0, last: int = 17, behind: bytes = UDP
     return v6(numbers[0], b"".join(struct.pack(">BBBB", n, length, 4, 1) + bytes(4 + 8 * length) for n in following) + behind)
 
 
-@pytest.mark.parametrize("link", HEADS)
+@every("link", HEADS)
 def test_links_without_addresses(link: int) -> None:
     for head in HEADS[link]:
         for packet in (PACKET, v6(17, UDP)):
@@ -47,7 +48,7 @@ def test_links_without_addresses(link: int) -> None:
             assert table.located.at("udp").tolist() == [start, -1]
 
 
-@pytest.mark.parametrize("head", [b"\xff\3\0\x23", b"\xff\2\0\x21", b"\x21", b"\xff\3\0"])
+@every("head", [b"\xff\3\0\x23", b"\xff\2\0\x21", b"\x21", b"\xff\3\0"])
 def test_other_frames_of_ppp(head: bytes) -> None:
     """Another protocol, another frame, compressed fields, a cut header."""
     frame = head + (PACKET if len(head) == 4 else b"")

@@ -100,6 +100,7 @@ def test_no_psn_leads_into_another_stream() -> None:
     assert 1 << PLACE_BITS - 1 < found.max() < 1 << PLACE_BITS and found.min() >= 0 and len(found) > 4000
 
 
+@pytest.mark.slow
 def test_no_answer_leads_into_another_stream() -> None:
     """It answers a READ of 2 GiB at the end of the places that a stream has."""
     frames = [write(5), ack(5), *(write((5 - 70_000 * i) % TURN) for i in range(1, 4120))]

@@ -11,6 +11,7 @@ import pytest
 from ibdissect.diagnosis.connection import Connection, Diagnosis
 from ibdissect.diagnosis.connection_follower import ConnectionFollower
 from ibdissect.engine import lanes, pairing
+from tests.cases import every
 from tests.diagnosis.lab import MS, READ, US, Lab, diagnosis, joined
 
 
@@ -107,8 +108,8 @@ def wrong(found: Diagnosis) -> list[Connection]:
     return [one for a, b, one in pairs if (a or 0) & 0xFFF != (b or 0) & 0xFFF]
 
 
-@pytest.mark.parametrize("psn", [0, 0xFFFFF8, 77_777])
-@pytest.mark.parametrize("reads", [True, False])
+@every("psn", [0, 0xFFFFF8, 77_777])
+@every("reads", [True, False])
 def test_queue_pairs_that_begin_with_one_psn_are_told_apart_by_time(psn: int, reads: bool) -> None:
     labs, r = alike(6), random.Random(3)
     mixed(1, *(talk(lab, r.randint(12, 20), r, psn, reads) for lab in labs))
@@ -166,7 +167,7 @@ def test_few_tries_are_no_proof_where_psns_alone_told_whose_answers_are_whose() 
         assert len(blamed(joined(*labs, later).diagnosis())) == blames
 
 
-@pytest.mark.parametrize(("answered", "pause", "lives"), [(True, 4 * US, 1), (True, 5 * US, 2), (False, -1, 1), (False, 0, 2)])
+@every(("answered", "pause", "lives"), [(True, 4 * US, 1), (True, 5 * US, 2), (False, -1, 1), (False, 0, 2)])
 def test_a_queue_pair_that_begins_anew_uses_no_psn_again(answered: bool, pause: int, lives: int) -> None:
     """It is another connection if it was silent for a millisecond."""
     lab = Lab()

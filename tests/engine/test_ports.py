@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from ibdissect.engine import facts, ports
+from tests.cases import every
 from tests.engine.plain import plain
 
 
-@pytest.mark.parametrize("name", ["PortState", "NodeState", "OriginState", "BlockState", "Hop", "PKeysState", "GuardState", "Shared"])
+@every("name", ["PortState", "NodeState", "OriginState", "BlockState", "Hop", "PKeysState", "GuardState", "Shared"])
 def test_attributes_are_the_same(name: str) -> None:
     def values(of: Any, fact: Any) -> dict[str, Any]:
         node = of.NodeState(5, 1, 7, *(fact() for _ in range(4)))
@@ -41,8 +42,8 @@ def test_origins_with_a_common_node_are_one_group(interpreted: bool) -> None:
     assert one.group() is other.group()
 
 
-@pytest.mark.parametrize("interpreted", [False, True])
-@pytest.mark.parametrize(("port", "adapter", "joined"), [(2, True, False), (1, True, True), (2, False, True)])
+@every("interpreted", [False, True])
+@every(("port", "adapter", "joined"), [(2, True, False), (1, True, True), (2, False, True)])
 def test_an_adapter_with_ports_in_two_subnets_joins_none(port: int, adapter: bool, joined: bool, interpreted: bool) -> None:
     of: Any = plain("ports") if interpreted else ports
     fact: Any = plain("facts").Fact if interpreted else facts.Fact

@@ -8,6 +8,7 @@ import re
 import pytest
 
 import ibdissect
+from tests.cases import every
 from tests.craft import interfaces_pcapng
 from tests.rules.RC.cases import IDLE, answer, ask
 
@@ -47,12 +48,12 @@ def test_a_late_packet_leaves_two_gaps_one_or_none(late: tuple[int, ...], left: 
         assert found == (left and ("RC001", left[0], (begins + 2 + left[1]) & 0xFFFFFF))
 
 
-@pytest.mark.parametrize(("psn", "code"), [(9, "RC001"), (10, "RC011"), (12, "RC011"), (13, "RC001")])
+@every(("psn", "code"), [(9, "RC001"), (10, "RC011"), (12, "RC011"), (13, "RC001")])
 def test_what_is_asked_for_is_marked(psn: int, code: str) -> None:
     assert told((psn, -SOON)) == (code, 3, 10)
 
 
-@pytest.mark.parametrize(("psn", "wait", "sent"), [(13, SOON, True), (10, SOON, False), (9, 999_999, False), (9, 1_000_000, True)])
+@every(("psn", "wait", "sent"), [(13, SOON, True), (10, SOON, False), (9, 999_999, False), (9, 1_000_000, True)])
 def test_who_repeats_later_psns_sent_those_of_the_gap(psn: int, wait: int, sent: bool) -> None:
     """The capture missed them. Copies of earlier ones within a millisecond were made by the network."""
     assert told((psn, wait)) == (None if sent else ("RC001", 2, 11) if psn == 10 else ("RC001", 3, 10))

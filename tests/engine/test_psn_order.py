@@ -15,6 +15,7 @@ from ibdissect.engine import lanes, psn_order
 from ibdissect.pipeline.reading import open_reading
 from ibdissect.transport.psn_streams import Streams
 from tests import craft
+from tests.cases import every
 from tests.conftest import REPO, SHARED, shared_captures
 from tests.decode.made import tables_of
 from tests.engine.plain import plain
@@ -59,10 +60,11 @@ def test_compiled_and_interpreted_tell_the_same(path: Path) -> None:
         same(lambda: reading.tables(keys=False, until=FRAMES))
 
 
-def test_they_tell_the_same_of_random_packets() -> None:
+@pytest.mark.parametrize("packets", [500, pytest.param(2000, marks=pytest.mark.slow)])
+def test_they_tell_the_same_of_random_packets(packets: int) -> None:
     rnd = np.random.default_rng(11)
     frames = []
-    for _ in range(2000):
+    for _ in range(packets):
         code = int(rnd.choice([0, 1, 2, 4, 6, 7, 8, 0xA, 0xC, 0xC, 0xD, 0xE, 0xF, 0x10, 0x11, 0x11, 0x12, 0x13, 0x24, 0x26, 0x28, 0xA4]))
         body = rnd.integers(0, 256, int(rnd.choice([0, 4, 16, 20, 256, 260, 512])), np.uint8).tobytes()
         near, far = (1, 2) if rnd.integers(2) else (2, 1)
@@ -98,7 +100,7 @@ def read(psn: int, size: int, va: int = 0) -> bytes:
     return ask(psn, 0x0C, 0, ext={"RETH": {"va": va, "r_key": 7, "dmalen": size}})
 
 
-@pytest.mark.parametrize("seed", range(12))
+@every("seed", range(12))
 def test_no_read_is_taken_for_the_rest_of_another(seed: int) -> None:
     """READs of many lengths and other requests, without responses; where the capture misses some, no more PSNs are skipped than those."""
     rnd = random.Random(seed)
@@ -118,7 +120,7 @@ def test_no_read_is_taken_for_the_rest_of_another(seed: int) -> None:
 REST = [read(1, 8192, 100), read(4, 8192 - 3 * 1024, 100 + 3 * 1024)]
 
 
-@pytest.mark.parametrize(
+@every(
     ("frames", "wanted"),
     [
         (REST, 1),
@@ -135,7 +137,7 @@ def test_the_rest_of_a_read_is_sent_again(frames: list[bytes], wanted: int) -> N
     assert sum(len(one[-1]) for one in events(*frames)) == wanted
 
 
-@pytest.mark.parametrize(("psn", "missing"), [(9, 0), (10, 1), (17, 0), (33, 0), (34, 1)])
+@every(("psn", "missing"), [(9, 0), (10, 1), (17, 0), (33, 0), (34, 1)])
 def test_what_may_be_a_response_is_not_missing(psn: int, missing: int) -> None:
     """8192 bytes make 2 to 32 responses: as many as fit."""
     streams = followed(False)
@@ -180,7 +182,7 @@ def test_a_message_goes_on_as_it_began() -> None:
     assert events(ask(1, 0x00, 256), ask(2, 0x01, 500), ask(3, 0x02, 8)) == []  # no path MTU: a rule about single packets tells
 
 
-@pytest.mark.parametrize(("msn", "wanted"), [(4, []), (5, []), (6, [("MsnJumped", 3, 6, 3, 2, 1)]), (2, [("MsnFell", 3, 2, 3, 2)])])
+@every(("msn", "wanted"), [(4, []), (5, []), (6, [("MsnJumped", 3, 6, 3, 2, 1)]), (2, [("MsnFell", 3, 2, 3, 2)])])
 def test_a_message_number_rises_as_far_as_the_psn(msn: int, wanted: list[Any]) -> None:
     assert events(ask(5), answer(5, 3), answer(6, msn)) == wanted
 
@@ -229,7 +231,7 @@ def test_a_request_with_a_wrong_icrc_counts_only_in_step(psn: int, high: int) ->
     assert stream(packet(5, bad_icrc=WRONG), packet(psn, bad_icrc=WRONG)).high == max(psn + 1, 6)  # a sender that computes none right
 
 
-@pytest.mark.parametrize(("psn", "goes_on", "high"), [
+@every(("psn", "goes_on", "high"), [
     (6, 0, 6), (9, 0, 9), (9, GOES_ON, 5), (5 + psn_order.psn_gaps.FAR, 0, 5 + psn_order.psn_gaps.FAR), (6 + psn_order.psn_gaps.FAR, 0, 5),
 ])  # fmt: skip
 def test_an_answer_with_a_wrong_icrc_counts_only_in_step(psn: int, goes_on: int, high: int) -> None:
@@ -244,7 +246,7 @@ def test_what_is_not_captured_is_counted() -> None:
     assert (found.unread, found.high) == (1, 7)
 
 
-@pytest.mark.parametrize(("psns", "missing"), [((9,), 0), ((1, 9), 0), ((0, 9), 0), ((9, 11), 1)])
+@every(("psns", "missing"), [((9,), 0), ((1, 9), 0), ((0, 9), 0), ((9, 11), 1)])
 def test_a_read_whose_length_is_cut_off_ends_where_the_next_request_begins(psns: tuple[int, ...], missing: int) -> None:
     """Also if it, or a request before it, is sent again first."""
     found = stream(packet(0), packet(1, 12), *(packet(psn, 12 if psn == 1 else 4) for psn in psns))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.cases import every
 from tests.diagnosis.lab import MS, READ, SEC, SEND_FIRST, SEND_LAST, SEND_MIDDLE, US, Lab
 
 
@@ -20,7 +19,7 @@ def again(pause: int, msn: int, psn: int = 102, count: int = 3) -> Lab:
     return lab
 
 
-@pytest.mark.parametrize(("pause", "msn", "reused"), [
+@every(("pause", "msn", "reused"), [
     (MS - 1, 6, True), (MS, 6, True),  # the responder acknowledges them with the MSN of all messages before, as repetitions
     (MS - 1, 5, True), (MS, 5, False), (MS, 7, False), (MS, 3, False),  # it counts from the start, or takes them for new ones
 ])  # fmt: skip
@@ -34,8 +33,8 @@ def test_as_many_messages_as_before_tell_nothing() -> None:
     assert "psn-reused" not in [one.cause for one in lab.diagnosis().connections]
 
 
-@pytest.mark.parametrize(("far", "lives"), [(1 << 16, 1), ((1 << 16) + 1, 2)])
-@pytest.mark.parametrize("back", [False, True])
+@every(("far", "lives"), [(1 << 16, 1), ((1 << 16) + 1, 2)])
+@every("back", [False, True])
 def test_far_psns_are_another_connection(far: int, lives: int, back: bool) -> None:
     lab = Lab()
     lab.good(0, 200_000, 3)
@@ -52,8 +51,8 @@ def test_behind_a_long_read_psns_are_far() -> None:
     assert len(lab.diagnosis().connections) == 1
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2, 3, 4, 5, 6, 7), (1, 0, 2, 3, 4, 5, 6, 7), (0, 1, 3, 2, 4, 6, 5, 7), (1, 0, 3, 2, 6, 4, 5, 7)])
-@pytest.mark.parametrize("begins", [(0, 1), (1, 0)])
+@every("order", [(0, 1, 2, 3, 4, 5, 6, 7), (1, 0, 2, 3, 4, 5, 6, 7), (0, 1, 3, 2, 4, 6, 5, 7), (1, 0, 3, 2, 6, 4, 5, 7)])
+@every("begins", [(0, 1), (1, 0)])
 def test_packets_that_overtake_each_other_tell_nothing(order: tuple[int, ...], begins: tuple[int, int]) -> None:
     """A queue pair made again begins with the PSN that it began with before, over a network that lets packets overtake each other."""
     lab = Lab()
@@ -67,7 +66,7 @@ def test_packets_that_overtake_each_other_tell_nothing(order: tuple[int, ...], b
     assert "psn-reused" not in [one.cause for one in lab.diagnosis().connections]
 
 
-@pytest.mark.parametrize("order", [(102, 103, 104), (103, 102, 104), (102, 104, 103), (104, 103, 102)])
+@every("order", [(102, 103, 104), (103, 102, 104), (102, 104, 103), (104, 103, 102)])
 def test_used_again_in_another_order(order: tuple[int, ...]) -> None:
     lab = again(MS, 6, count=0)
     lab.frames.pop()

@@ -195,7 +195,8 @@ def test_what_waits_is_bounded(modules: Any) -> None:
     assert wire.half.open.count == packet_kinds.MAX_WAITING and wire.half.open.first()[0] == 1 << 24
 
 
-def test_compiled_and_interpreted_agree_on_random_packets() -> None:
+@pytest.mark.parametrize("seeds", [range(15), pytest.param(range(15, 60), marks=pytest.mark.slow)], ids=["some", "others"])
+def test_compiled_and_interpreted_agree_on_random_packets(seeds: range) -> None:
     import random
 
     values = (
@@ -212,7 +213,7 @@ def test_compiled_and_interpreted_agree_on_random_packets() -> None:
         "timeout",
         "tries",
     )
-    for seed in range(60):
+    for seed in seeds:
         both = [Wire(modules) for modules in MODULES]
         for wire in both:
             r = random.Random(seed)

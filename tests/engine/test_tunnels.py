@@ -19,6 +19,7 @@ from ibdissect.lint.finding import Finding
 from ibdissect.wire.encapsulation import ERSPAN2, GENEVE, GRE, MPLS, VXLAN, OuterIPv4, OuterUDP
 from ibdissect.wire.headers import BTH
 from tests import commands, craft, tunnels
+from tests.cases import every
 from tests.conftest import shared_captures
 from tests.decode.made import Row, chunk_of, ethernet_table
 from tests.robustness.compare import findings_of
@@ -303,7 +304,7 @@ def test_each_option_of_gre_takes_four_bytes() -> None:
     ]
 
 
-@pytest.mark.parametrize("bit", range(8))
+@every("bit", range(8))
 def test_which_bits_of_vxlan_say_that_there_is_a_network(bit: int) -> None:
     def inner(port: int, flags: int) -> bool:
         data = tunnels.ip4(17, tunnels.udp(port, bytes([flags, 0, 0, 3]) + tunnels.vni(5), len(FRAME)), len(FRAME)) + FRAME

@@ -19,6 +19,7 @@ from ibdissect.subnet import FabricFollower
 from ibdissect.wire.headers import BTH, DETH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.words import Hit, Rule, on_chunk, on_end
+from tests.cases import every
 from tests.craft import erf_pcap, flipped, gmp, rc, sealed, smp, vcrc
 from tests.decode.made import tables_of
 from tests.rules.cases import inform
@@ -196,7 +197,7 @@ KEPT = answer(5, PORT_INFO, port_info(5, m_key=KEY, m_key_protect_bits=2), m_key
 PARTITIONED = [answer(2, NODE_INFO, node(2)), answer(2, P_KEY_TABLE, p_keys(0x8001))]
 
 
-@pytest.mark.parametrize(
+@every(
     ("code", "frames", "request_"),
     [
         ("QKY001", ASKED, perf(1, 2, q_key=1)),
@@ -549,8 +550,8 @@ for rule in (Given, Held, Stumbles):
     REGISTRY.pop(rule.code)
 
 
-@pytest.mark.parametrize("holds", [False, True])
-@pytest.mark.parametrize("consequence", [Given, Held])
+@every("holds", [False, True])
+@every("consequence", [Given, Held])
 def test_consequences_of_a_cause_that_waits_are_reported_if_it_does_not_stand(consequence: type[Rule], holds: bool) -> None:
     """Each once, with the bytes of its own frame."""
     findings, _ = found(consequence, waiting_cause(holds=holds))

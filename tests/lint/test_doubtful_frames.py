@@ -11,6 +11,7 @@ import pytest
 from ibdissect.lint import doubtful_frames
 from ibdissect.lint.doubtful_frames import CorruptFrames, LateFrames
 from ibdissect.lint.linter import Linter
+from tests.cases import every
 from tests.craft import erf_pcap, native
 from tests.decode.made import tables_of
 from tests.robustness.manipulations import ETHERNET, Pcap, Record
@@ -104,7 +105,7 @@ def test_stretches(most: int, expected: list[int], lost: int, window: int, monke
     assert (past.dropped.count, past.dropped.frame) == (lost, {0: 0, 1: 7, 2: 3}[lost])
 
 
-@pytest.mark.parametrize("right", range(2 * doubtful_frames.SHARE))
+@every("right", range(2 * doubtful_frames.SHARE))
 def test_what_share_of_wrong_icrcs_tells_damage(right: int) -> None:
     """One of SHARE packets that were checked so far, the damaged one counted."""
     frames = [*OTHERS[:1] * right, damaged(LESSON), CONTRADICTS]
@@ -112,7 +113,7 @@ def test_what_share_of_wrong_icrcs_tells_damage(right: int) -> None:
     assert found(frames)[-1] == ("SEM034", right + 2, severity)
 
 
-@pytest.mark.parametrize(("back", "late"), [(0, False), (SECOND - 1, False), (SECOND, False), (SECOND + 1, True), (5 * SECOND, True)])
+@every(("back", "late"), [(0, False), (SECOND - 1, False), (SECOND, False), (SECOND + 1, True), (5 * SECOND, True)])
 def test_a_frame_is_late_by_more_than_a_second(back: int, late: bool) -> None:
     past = LateFrames()
     times = [100 * SECOND, 100 * SECOND - back, 101 * SECOND]

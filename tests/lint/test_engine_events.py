@@ -22,6 +22,7 @@ from ibdissect.wire.headers import BTH, GRH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm_tables import PKeyEntry
 from ibdissect.words import INFO, Hit, Rule, on_chunk, on_end, on_event
+from tests.cases import every
 from tests.craft import erf_pcap, ethernet_pcap, native, roce2, smp
 
 
@@ -272,8 +273,8 @@ def test_hits_of_one_key_are_one_finding() -> None:
     assert chunks > 1 and [(f.frame, f.count) for f in found] == [(1, 3 * chunks)] and linter.tally["ZZB003"].count == 1
 
 
-@pytest.mark.parametrize("rule", [Many, ManyFlows])
-@pytest.mark.parametrize(("limit", "kept"), [(0, 0), (2, 2), (5, 5), (None, 5)])
+@every("rule", [Many, ManyFlows])
+@every(("limit", "kept"), [(0, 0), (2, 2), (5, 5), (None, 5)])
 def test_what_handlers_find_is_limited_and_counted(rule: type[Rule], limit: int | None, kept: int) -> None:
     passed_on: list[int] = []
     linter, found = lint([native()], rule, max_findings=limit, on_finding=lambda finding: passed_on.append(finding.frame))

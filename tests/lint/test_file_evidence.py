@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from ibdissect.lint.finding import Finding, Severity
 from ibdissect.subnet.files import SubnetFile
+from tests.cases import every
 from tests.craft import erf_pcap, rc
 from tests.rules.findings import rules
 from tests.rules.test_rules import lint
@@ -47,7 +47,7 @@ def test_a_finding_names_its_lines() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@every(
     ("time_ns", "more", "stale"),
     [
         (NOW - STALE_NS, {}, False), (NOW - STALE_NS - 1, {}, True), (NOW - STALE_NS - 1, {"exact": True}, True),
@@ -73,7 +73,7 @@ def test_what_the_files_do_not_say_for_certain() -> None:
     assert one.severity is Severity.INFO and said(one) == {"guid2lid": "in doubt, as the files do not say enough"}
 
 
-@pytest.mark.parametrize(("before_ns", "stale"), [(3600 * 10**9, False), (3600 * 10**9 + 1, True)])
+@every(("before_ns", "stale"), [(3600 * 10**9, False), (3600 * 10**9 + 1, True)])
 def test_hosts_may_have_come_within_an_hour(before_ns: int, stale: bool) -> None:
     file = parsed("ibnetdiscover", SAMPLES["ibnetdiscover"])[0]
     file.known = replace(file.known, time_ns=NOW - before_ns)
@@ -81,7 +81,7 @@ def test_hosts_may_have_come_within_an_hour(before_ns: int, stale: bool) -> None
     assert one.severity is (Severity.INFO if stale else Severity.WARNING)
 
 
-@pytest.mark.parametrize(("later_ns", "doubted"), [(-1, True), (0, True), (COLLECTED_NS, True), (COLLECTED_NS + 1, False)])
+@every(("later_ns", "doubted"), [(-1, True), (0, True), (COLLECTED_NS, True), (COLLECTED_NS + 1, False)])
 def test_files_of_one_day_are_doubted_together(later_ns: int, doubted: bool) -> None:
     """A file whose line the traffic refutes takes all along that are not more than a day newer; the others are still believed."""
     refutes = rc(ACK, slid=7, dlid=3, bth={"p_key": 0x9234})
@@ -90,7 +90,7 @@ def test_files_of_one_day_are_doubted_together(later_ns: int, doubted: bool) -> 
     assert said(one) == {"file": "in doubt, as traffic refutes a file of that time" if doubted else ""}
 
 
-@pytest.mark.parametrize(("days", "lids", "doubted"), [(3, (7,), False), (3, (7, 8), True), (3, (8,), True), (7, (7, 8), False)])
+@every(("days", "lids", "doubted"), [(3, (7,), False), (3, (7, 8), True), (3, (8,), True), (7, (7, 8), False)])
 def test_the_newest_refuted_file_counts(days: int, lids: tuple[int, ...], doubted: bool) -> None:
     times = {7: NOW, 8: NOW + 5 * COLLECTED_NS, 5: NOW + days * COLLECTED_NS}
     refutes = [rc(ACK, slid=lid, dlid=3, bth={"p_key": 0x9234}) for lid in lids]

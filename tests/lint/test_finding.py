@@ -14,6 +14,7 @@ from ibdissect.lint.finding import CaptureReport, Finding, Related, Secret, Seve
 from ibdissect.wire.headers import BTH, DETH, GRH
 from ibdissect.wire.sm import SMP, NodeDescription
 from ibdissect.wire.spec import Field
+from tests.cases import every
 
 
 def finding(template: str, value: object = None, **arguments: object) -> Finding:
@@ -86,7 +87,7 @@ def test_findings_make_a_table_of_pandas() -> None:
     assert list(table["code"]) == ["XYZ001", "XYZ001"] and "arguments" in table.columns
 
 
-@pytest.mark.parametrize(
+@every(
     ("given", "remarkable"),
     [
         ({}, False),
@@ -116,7 +117,7 @@ def test_sums_keep_one_of_the_worst_findings() -> None:
     assert (total.captures, total.frames, total.checked, total.judged, total.by_rule) == (3, 6, 6, 3, {"XYZ001": 6})
 
 
-@pytest.mark.parametrize(
+@every(
     ("given", "why"),
     [
         ({"judged": 1}, ""),
@@ -147,7 +148,7 @@ def test_a_capture_of_which_something_was_not_read_never_passes() -> None:
         assert (report.status, report.error) == ("truncated", "x: it unpacks to more")
 
 
-@pytest.mark.parametrize(("counted", "kept", "left"), [(0, 0, 0), (3, 3, 0), (3, 2, 1), (5, 0, 5)])
+@every(("counted", "kept", "left"), [(0, 0, 0), (3, 3, 0), (3, 2, 1), (5, 0, 5)])
 def test_findings_that_are_counted_and_not_listed(counted: int, kept: int, left: int) -> None:
     report = CaptureReport(path="x", by_rule={"A": counted}, findings=[finding("x")] * kept)
     assert report.left_out == left and report.left_out_text.startswith(f"{left} finding" if left else "")
@@ -160,7 +161,7 @@ def test_a_new_report_counts_nothing_but_itself() -> None:
     assert {name for name, number in numbers.items() if number} == {"captures"} and report.captures == 1
 
 
-@pytest.mark.parametrize(
+@every(
     ("report", "doubts"),
     [
         ({"frames": 0}, ["the capture holds no frames"]), ({"undecoded": 5}, ["5 of 9 frames could not be decoded"]),
@@ -175,7 +176,7 @@ def test_what_makes_findings_doubtful(report: dict[str, object], doubts: list[st
     assert CaptureReport(path="x", **{"frames": 9, "infiniband": 9, "judged": 9, **report}).doubts == doubts  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@every(
     ("report", "why"),
     [
         ({}, None), ({"error": "gone"}, "gone"), ({"status": "interrupted", "frames": 7}, "interrupted: only frames 1 to 7 were checked"),
@@ -210,7 +211,7 @@ def test_the_place_of_what_is_related(related: Related, place: str) -> None:
     assert related.place == place
 
 
-@pytest.mark.parametrize(
+@every(
     ("template", "value", "message", "stable"),
     [
         ("{x}", Secret("Q_Key", 0x1F, 32), "Q_Key 0x0000001f", "Q_Key#"), ("{x}", Secret("", 5, 16), "0x0005", "#"),
@@ -237,7 +238,7 @@ def test_a_message_that_names_what_no_hit_gives() -> None:
             finding("{x}", **arguments).finish(None)
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "shown", "masked"),
     [
         (Secret("M_Key", 9), 9, None), (Secret("M_Key", 0), 0, 0), (b"\x01\x02", "0102", "0102"), ("a\n", "a\\x0a", "a\\x0a"), (7, 7, 7),
@@ -252,7 +253,7 @@ def test_the_value_of_a_finished_finding(value: object, shown: object, masked: o
         assert one.value == wanted and type(one.value) is type(wanted)
 
 
-@pytest.mark.parametrize(
+@every(
     ("field", "value", "wanted"),
     [
         (DETH.q_key, 5, Secret("Q_Key", 5, 32)), (SMP.m_key, 5, Secret("M_Key", 5, 64)), (DETH.srcqp, 5, 5), (SMP.m_key, (1, 2),

@@ -17,6 +17,7 @@ from ibdissect.lint.rule import REGISTRY, DeferredHit
 from ibdissect.subnet.file_lines import KnownFile, line_number
 from ibdissect.wire.headers import BTH, LRH
 from ibdissect.words import Hit, Rule, on_chunk
+from tests.cases import every
 from tests.craft import erf_pcap, native
 from tests.decode.made import tables_of
 from tests.lint.test_engine_events import lint
@@ -123,8 +124,8 @@ def test_the_bytes_of_a_hit_are_those_in_its_frame() -> None:
     assert told == [([2], 30, 3), ([3], 0, 0), ([1, 2], 0, 0)]
 
 
-@pytest.mark.parametrize("rule", [Low, LowOfFlow, LowElsewhere])
-@pytest.mark.parametrize("most", [None, 1, 2])
+@every("rule", [Low, LowOfFlow, LowElsewhere])
+@every("most", [None, 1, 2])
 def test_every_occurrence_is_told_with_its_bytes(rule: type[Rule], most: int | None) -> None:
     """Also those whose finding is not kept."""
     told: list[tuple[str, int, int, int, bool]] = []
@@ -172,7 +173,7 @@ for waiting in (Waits, WaitsAlike):
     REGISTRY.pop(waiting.code)
 
 
-@pytest.mark.parametrize(
+@every(
     ("methods", "severity", "waits"),
     [
         ((), Severity.ERROR, False), (("stands",), Severity.INFO, True), (("severity_at_end",), Severity.WARNING, True),
@@ -238,8 +239,8 @@ for unflowed in (WaitsUnflowed, WaitsOfTwo):
     REGISTRY.pop(unflowed.code)
 
 
-@pytest.mark.parametrize("window", [1 << 20, 300, 90])
-@pytest.mark.parametrize(
+@every("window", [1 << 20, 300, 90])
+@every(
     ("rule", "found"),
     [
         (WaitsUnflowed, [(2, 1), (3, 1), (4, 1), (5, 1), (6, 1)]), (WaitsOfTwo, [(2, 1), (3, 2), (5, 1)]),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests import commands
+from tests.cases import few
 from tests.craft import ethernet_pcap
 from tests.transport.test_tcp_streams import KEY, PLUGIN, opening, pdu, segment
 
@@ -59,21 +58,28 @@ class Another(Rule):
 """
 
 
-@pytest.mark.parametrize("form", ["concise", "json", "github"])
-def test_keys_in_hits_of_handlers_are_masked(tmp_path: Path, form: str) -> None:
+def test_keys_in_hits_of_handlers_are_masked(tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text(PLUGIN + RULE)
     (tmp_path / "x.pcap").write_bytes(ethernet_pcap([*opening(), segment(pdu(10), 1000)]))
-    words = ("lint", "--plugin", str(tmp_path / "x.py"), str(tmp_path / "x.pcap"), "--select", "TCX", "--format", form)
-    done = commands.run(*words, text=True)
-    assert done.returncode == 1 and "X_Key#1" in done.stdout and "last key (hidden)" in done.stdout, done
-    said = (done.stdout + done.stderr).lower()
-    assert "cafebabe" not in said and str(NUMBER) not in said and "made later: x_key#1, key (hidden)" in said
-    assert said.count("another number") >= 7 and said.count(str(NUMBER + 1)) >= 6 and f"{NUMBER + 1:x}" in said, "no key"
-    if form == "concise":
-        text = commands.run(*words[:-1], "text", text=True).stdout
-        assert "X_Key#1" in text and "cafebabe" not in text.lower() and str(NUMBER) not in text
-    shown = commands.run(*words, "--show-keys", text=True).stdout
-    assert "cafebabe" in shown and str(NUMBER) in shown and "hidden" not in shown
+    forms = ("text", "concise", "json", "github")
+    words = ("lint", "--plugin", str(tmp_path / "x.py"), str(tmp_path / "x.pcap"), "--select", "TCX")
+
+    def told(*more: str) -> tuple[dict[str, str], str]:
+        """What each form of output says, and standard error."""
+        done = commands.run(*words, *(f"--output-file={form}={tmp_path / form}" for form in forms), *more, text=True)
+        assert done.returncode == 1, done
+        return {form: (tmp_path / form).read_text(encoding="utf-8") for form in forms}, done.stderr
+
+    found, errors = told()
+    assert "X_Key#1" in found["text"] and "cafebabe" not in found["text"].lower() and str(NUMBER) not in found["text"]
+    for form in forms[1:]:
+        assert "X_Key#1" in found[form] and "last key (hidden)" in found[form], form
+        said = (found[form] + errors).lower()
+        assert "cafebabe" not in said and str(NUMBER) not in said and "made later: x_key#1, key (hidden)" in said, form
+        assert said.count("another number") >= 7 and said.count(str(NUMBER + 1)) >= 6 and f"{NUMBER + 1:x}" in said, "no key"
+    found, _ = told("--show-keys")
+    for form in forms[1:]:
+        assert "cafebabe" in found[form] and str(NUMBER) in found[form] and "hidden" not in found[form], form
 
 
 SMALL = """
@@ -88,7 +94,7 @@ class Small(Rule):
 """
 
 
-@pytest.mark.parametrize(("number", "is_key"), [(1, False), (LEAST, False), (LEAST + 1, True)])
+@few(("number", "is_key"), [(1, False), (LEAST, False), (LEAST + 1, True)], fast=(1, 2))
 def test_numbers_that_are_equal_to_a_key(number: int, is_key: bool, tmp_path: Path) -> None:
     """Small ones may be anything, and are told."""
     (tmp_path / "x.py").write_text(PLUGIN + RULE[: RULE.index("class Told")] + SMALL)

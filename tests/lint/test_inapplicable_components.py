@@ -14,6 +14,7 @@ from ibdissect.wire.sa_records import PKeyTableRecord
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import PKeyTable
 from ibdissect.words import Rule
+from tests.cases import every
 from tests.craft import build, erf_pcap, native, sa_mad, smp, ud
 from tests.rules.findings import rules
 from tests.rules.test_rules import lint
@@ -36,7 +37,7 @@ def found(*frames: bytes) -> set[str]:
     return {one.code for one in lint(erf_pcap(frames), rules=judges("SEM003", "SEM062"))}
 
 
-@pytest.mark.parametrize(
+@every(
     ("who", "number", "codes"),
     [
         (CA, 0, {"SEM003", "SEM062"}),
@@ -50,7 +51,7 @@ def test_kinds_of_ports(who: bytes, number: int, codes: set[str]) -> None:
     assert found(who, answer(5, PORT_INFO, port_info(5, **BAD), modifier=number)) == codes
 
 
-@pytest.mark.parametrize(("number", "lid", "codes"), [(0, 5, {"SEM062"}), (1, 5, {"SEM003", "SEM062"}), (1, 0, {"SEM003"}),
+@every(("number", "lid", "codes"), [(0, 5, {"SEM062"}), (1, 5, {"SEM003", "SEM062"}), (1, 0, {"SEM003"}),
                                                      (4, 5, {"SEM003", "SEM062"}), (5, 5, {"SEM003"}), (1, 0xFFFF, {"SEM003"}),
                                                      (1, 0xBFFF, {"SEM003", "SEM062"})])  # fmt: skip
 def test_unknown_nodes(number: int, lid: int, codes: set[str]) -> None:
@@ -125,7 +126,7 @@ def test_records_are_about_the_port_that_has_their_lid_in_their_frame() -> None:
     assert found(record) == found(record, *shown) == {"SEM003", "SEM062"} and found(*shown, record) == {"SEM003"}
 
 
-@pytest.mark.parametrize(
+@every(
     ("ports", "frames"),
     [
         (ALL_PORTS & ~EXTERNAL_PORT, [1, 2, 6, 7]), (ALL_PORTS & ~PORT_ZERO, [3, 4, 5, 7, 8]), (PORT_ZERO, [6]),
@@ -140,7 +141,7 @@ def test_kinds_of_ports_of_p_key_tables(ports: int, frames: list[int]) -> None:
     assert hits([*smps, *records], MAD.method > 0, on=PKeyTable, ports=ports) == frames
 
 
-@pytest.mark.parametrize(
+@every(
     ("condition", "shown", "written", "reported"),
     [
         (PortInfo.link_width_active == 1, {"link_width_active": 2}, {"link_width_active": 1}, False),
@@ -159,7 +160,7 @@ def test_a_set_may_carry_copies_of_read_only_components(
     assert (3 in hits(frames, condition)) is reported
 
 
-@pytest.mark.parametrize(
+@every(
     ("before", "copy", "low"),
     [
         (None, 0, False), (None, 1, True), (None, 5, False), (0, 5, False), (0, 0, True), (1, 5, False), (1, 0, True), (5, 1, False),
@@ -187,16 +188,14 @@ def test_a_copy_counts_only_where_nobody_knows_what_the_port_has(before: int | N
     assert [one.code for one in found if one.frame == len(frames)] == ["ZYA004"] * low + ["ZYA005"]
 
 
-@pytest.mark.parametrize(
-    ("ports", "frames"), [(0, [2, 4, 5]), (ADAPTER_PORT, [2]), (END_PORTS, [2, 4]), (PORT_ZERO | EXTERNAL_PORT, [4, 5])]
-)
+@every(("ports", "frames"), [(0, [2, 4, 5]), (ADAPTER_PORT, [2]), (END_PORTS, [2, 4]), (PORT_ZERO | EXTERNAL_PORT, [4, 5])])
 def test_a_condition_of_what_all_ports_have_holds_as_written(ports: int, frames: list[int]) -> None:
     """Of the kinds of port that a rule judges."""
     assert hits(OF_PORTS, PortInfo.lmc == 0, ports=ports) == frames
     assert hits(OF_PORTS, PortInfo.lmc == 1, ports=ports) == []
 
 
-@pytest.mark.parametrize(
+@every(
     ("condition", "frames"),
     [
         (~(PortInfo.neighbor_mtu == 9), [2, 5]), (~(PortInfo.capability_mask == 9), [2, 4]),

@@ -6,12 +6,11 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.wire.headers import BTH
 from ibdissect.words import INFO, Hit, Rule, on_end
+from tests.cases import every
 from tests.craft import native
 from tests.lint.test_engine_events import lint
 from tests.subnet.test_separate_subnets import FULL, HERE, LIMITED, THERE, data, mixed
@@ -40,8 +39,8 @@ for _rule in (Everywhere, Data):
     REGISTRY.pop(_rule.code)
 
 
-@pytest.mark.parametrize(("size", "rows"), [(1, [0]), (8, [7]), (9, [8]), (16, [0, 7, 8, 15]), (17, [16]), (3, []), (20, range(20))])
-@pytest.mark.parametrize("window", [1, 1 << 20])
+@every(("size", "rows"), [(1, [0]), (8, [7]), (9, [8]), (16, [0, 7, 8, 15]), (17, [16]), (3, []), (20, range(20))])
+@every("window", [1, 1 << 20])
 def test_every_frame_of_a_choice(size: int, rows: list[int], window: int) -> None:
     """What is no frame of the capture is always told."""
     chosen = [row in rows for row in range(size)]
@@ -50,7 +49,7 @@ def test_every_frame_of_a_choice(size: int, rows: list[int], window: int) -> Non
     assert [one.frame for one in found] == [0, *(row + 1 for row in rows), *range(size + 1, 25)]
 
 
-@pytest.mark.parametrize(("most", "kept"), [(None, [26, 28, 33, 34, 35]), (3, [26, 28, 33]), (2, [26, 28]), (0, [])])
+@every(("most", "kept"), [(None, [26, 28, 33, 34, 35]), (3, [26, 28, 33]), (2, [26, 28]), (0, [])])
 def test_what_is_found_in_each_subnet_is_joined(most: int | None, kept: list[int]) -> None:
     """Counts and severities are added; of the findings the earliest stay, as many as are kept."""
     here, there = [data(2, 1, LIMITED)] * 3, [data(2, 1, FULL)] * 2

@@ -23,6 +23,7 @@ from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm_tables import PKeyEntry
 from ibdissect.words import Hit, Rule, Seen, on_chunk, on_end, on_struct
+from tests.cases import every
 from tests.craft import erf_pcap, ethernet_pcap, native, roce2, smp
 from tests.decode.made import tables_of
 
@@ -103,7 +104,7 @@ def test_every_hit_is_a_finding_at_its_bytes() -> None:
     assert found[0].message == "PSN 5 from LID 1" and found[0].value == 5 and found[0].field == "infiniband.bth.psn"
 
 
-@pytest.mark.parametrize(("limit", "kept"), [(2, 2), (0, 0), (None, 15), (100, 15)])
+@every(("limit", "kept"), [(2, 2), (0, 0), (None, 15), (100, 15)])
 def test_counts_stay_exact_beyond_the_limit(limit: int | None, kept: int) -> None:
     linter, found = run(packets(20), [EveryPsn], max_findings=limit)
     assert linter.tally["ZZA001"].count == 15

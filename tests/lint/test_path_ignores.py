@@ -11,6 +11,7 @@ from ibdissect.errors import ConfigError
 from ibdissect.lint.path_ignores import PathIgnores
 from ibdissect.rules import load
 from ibdissect.words import Rule
+from tests.cases import every
 from tests.commands import run
 
 
@@ -65,7 +66,7 @@ def test_globs_that_backtrack_and_names_that_are_no_text(tmp_path: Path) -> None
     assert len(PathIgnores(str(tmp_path), (("?" + "a" * 120 + ".pcap", ("PKY",)),)).rules_for(path, rules)) < len(rules)
 
 
-@pytest.mark.parametrize(
+@every(
     ("glob", "names", "missed"),
     [
         ("[a].pcap", ["a.pcap"], ["[a].pcap"]), ("[].pcap", ["[].pcap"], ["a.pcap"]), ("[!a].pcap", ["b.pcap", "!.pcap"], ["a.pcap"]),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 
-import pytest
-
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.lint.finding import Related, Severity, Span
 from ibdissect.lint.linter import Linter
@@ -14,6 +12,7 @@ from ibdissect.lint.rule import REGISTRY
 from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.rules import load
 from ibdissect.wire.headers import BTH, DETH
+from tests.cases import every
 from tests.craft import erf_pcap, rc
 from tests.decode.made import native_table
 
@@ -25,7 +24,7 @@ def test_only_what_is_certain_is_a_fault() -> None:
     assert [(one.frame, one.severity) for one in report.findings] == [(2, Severity.WARNING), (3, Severity.INFO)]
 
 
-@pytest.mark.parametrize(("frame", "within"), [(0, False), (1, True), (3, True), (4, False), (-1, False)])
+@every(("frame", "within"), [(0, False), (1, True), (3, True), (4, False), (-1, False)])
 def test_faults_of_the_frames_of_a_chunk(frame: int, within: bool) -> None:
     table = native_table([rc(0x04)] * 3)
     known = PointFaults({"PTS002": [PointFault(frame, {})]})

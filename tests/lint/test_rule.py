@@ -13,6 +13,7 @@ from ibdissect.lint.linter import Linter
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.wire.headers import BTH, DETH, LRH
 from ibdissect.words import INFO, Moment, Rule, Seen, fault
+from tests.cases import every
 from tests.craft import native, rc, ud
 from tests.decode.made import native_table
 
@@ -33,7 +34,7 @@ def test_what_a_frame_shows(row: int, psn: int, qp: int) -> None:
     assert view is not None and view.psn == psn and (here.first(DETH) is not None) is (qp > 0)
 
 
-@pytest.mark.parametrize(
+@every(
     ("where", "options", "spans"),
     [
         (seen(1), {}, (Span(2, 17, 3),)), (seen(1), {"start": 100}, (Span(2, 109, 3),)), (seen(1),
@@ -66,7 +67,7 @@ def test_a_view_gives_place_and_value() -> None:
     assert Rule().hit(seen(1), None, DETH.srcqp).spans == ()
 
 
-@pytest.mark.parametrize(
+@every(
     ("options", "evidence", "count", "frames"),
     [
         ({}, "seen", 1, []), ({"proof": [(1, "x")]}, "learnt", 1, []), ({"evidence": Evidence.LEARNT}, "learnt", 1, []),
@@ -101,7 +102,7 @@ def test_state_is_made_once_from_what_it_reads() -> None:
     assert made.first is context.get(First) and context.get(Second) is made
 
 
-@pytest.mark.parametrize("code", ["A001", "ABCDEFGHI001", "AB01", "AB0001", "ab001", "AB001 "])
+@every("code", ["A001", "ABCDEFGHI001", "AB01", "AB0001", "ab001", "AB001 "])
 def test_codes_of_rules(code: str) -> None:
     with pytest.raises(PluginError, match="is not a rule code"):
         type("Wrong", (Rule,), {"code": code, "__qualname__": "Wrong"})

@@ -12,6 +12,7 @@ import ibdissect
 from ibdissect.errors import ConfigError
 from ibdissect.lint.rule_selection import select
 from ibdissect.rules import load
+from tests.cases import every
 from tests.commands import run
 from tests.craft import erf_pcap, flipped, gmp, sealed
 from tests.subnet.made import answer, ask
@@ -37,7 +38,7 @@ def test_the_longer_prefix_wins() -> None:
     assert codes(["AM001"], ["AM"]) == {"AM001"}
 
 
-@pytest.mark.parametrize("ignored", ["AM001", "AM", "A", "am", "portinfo-extspeed-bit"])
+@every("ignored", ["AM001", "AM", "A", "am", "portinfo-extspeed-bit"])
 def test_what_is_ignored_alone_leaves_all_others(ignored: str) -> None:
     gone = {rule.code for rule in RULES if rule.code.startswith(ignored.upper()) or rule.name == ignored}
     assert gone and codes([], [ignored]) == {rule.code for rule in RULES} - gone
@@ -117,7 +118,7 @@ def test_what_explains_runs_only_where_checksums_are_checked(tmp_path: Path) -> 
     assert [run(*words, *more, text=True).stdout.count("TXN001") > 0 for more in ((), ("--no-crc",))] == [False, True]
 
 
-@pytest.mark.parametrize(
+@every(
     ("chosen", "ignored", "left"),
     [
         (["AM00"], ["A", "AM001"], False), (["AM00"], ["AM001", "A"], False), (["AM00"], ["A", "AM"], True), (["A", "AM00"], ["AM"], True),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ibdissect.lint.sender_and_receiver import Route, Who
+from tests.cases import every
 
 RC = Who("LID 1", "LID 2", "RC", None, 0x12)
 UD = Who("10.0.0.1", "10.0.0.2", "UD", 7, 9)
@@ -15,7 +14,7 @@ DIRECTED = Who("", "DR 0,1,4", mad="SubnGet(NodeInfo)", route=Route(7, b"\x01\x0
 REACHED = Who("", "leaf port 1 (LID 9)", mad="SubnGet(NodeInfo)", route=DIRECTED.route)
 
 
-@pytest.mark.parametrize(
+@every(
     ("who", "sentence", "named"),
     [
         (RC, "link version 1", "RC LID 1 → LID 2 QP 0x000012: link version 1"),

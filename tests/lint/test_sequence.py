@@ -15,6 +15,7 @@ from ibdissect.plugins import load
 from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.headers import BTH, DETH
 from ibdissect.words import Rule, previous, unless, within
+from tests.cases import every
 from tests.craft import erf_pcap, native
 from tests.decode.made import tables_of
 from tests.talk import PLUGIN, Said, capture
@@ -92,7 +93,7 @@ def test_what_the_capture_may_have_lost_is_an_info(lost: bool, severity: str, tm
     assert (one.frame, one.severity.value, asked) == (3, severity, [(3, one.time_ns + 500_000_000)])
 
 
-@pytest.mark.parametrize(
+@every(
     ("when", "said"),
     [
         ((BTH.psn == 1) | unless(BTH.psn == 2, within=1.0), "`unless` may be said once"),

@@ -11,6 +11,7 @@ from ibdissect.errors import ConfigError
 from ibdissect.lint.setting import checked_settings
 from ibdissect.rules import load
 from ibdissect.words import Setting
+from tests.cases import every
 from tests.commands import run
 
 RULES = {rule.code: rule for rule in load()}
@@ -31,7 +32,7 @@ def test_defaults_keep_their_own_bounds_and_can_be_changed() -> None:
             assert [getattr(each, *changed) for each in (one, other)] == [said["default"] + 1, said["default"]]
 
 
-@pytest.mark.parametrize(
+@every(
     ("table", "key", "said"),
     [
         ({"TXN1": {}}, "options.TXN1", "did you mean TXN"), ({"PKY001": {}}, "options.PKY001", "no options"),
@@ -59,7 +60,7 @@ def test_a_rule_may_be_named_and_keys_have_hyphens() -> None:
     assert checked_settings({"request-unanswered": {"patience": 3}}, RULES, "f") == {"TXN001": {"patience": 3.0}}
 
 
-@pytest.mark.parametrize(
+@every(
     ("default", "value", "good"),
     [
         (5, 3, True), (5, 2, False), (5, 9_000_000_000, True), (5, 9_000_000_001, False), (5, True, False), (5, 3.0, False),

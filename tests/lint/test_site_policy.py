@@ -14,6 +14,7 @@ from ibdissect.lint.site_policy import SitePolicy, subnets_of
 from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.rules import load
 from tests import craft
+from tests.cases import every
 from tests.subnet.made import SET, ask, port_info
 
 LID, PREFIX = "LID", "GID prefix"
@@ -47,7 +48,7 @@ def test_an_empty_policy_forbids_nothing() -> None:
     assert policy.partition_allowed(0xFFFF) and policy.lid_allowed(0xBFFF)
 
 
-@pytest.mark.parametrize(
+@every(
     ("table", "key", "words"),
     [
         ({"partition": [1]}, "site.partition", "did you mean partitions"),
@@ -67,7 +68,7 @@ def test_refused(table: dict[str, Any], key: str, words: str) -> None:
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(("key", "low", "high"), [
+@every(("key", "low", "high"), [
     ("partitions", 0, 0xFFFF), ("no-partitions", 0, 0xFFFF), ("managers", 1, (1 << 64) - 1), ("m-keys", 0, (1 << 64) - 1),
     ("lids", 1, 0xBFFF),
 ])  # fmt: skip
@@ -102,7 +103,7 @@ def test_partitions_are_compared_without_their_membership() -> None:
     assert only.partition_allowed(0x8000) and only.partition_allowed(0)
 
 
-@pytest.mark.parametrize(("key", "value", "good"), [
+@every(("key", "value", "good"), [
     ("interfaces", 0, True), ("interfaces", 0xFFFF, True), ("interfaces", 0x10000, False), ("interfaces", -1, False),
     ("prefixes", (1 << 64) - 1, True), ("prefixes", 1 << 64, False), ("lids", "1-0xbfff", True), ("lids", "1-0xc000", False),
 ])  # fmt: skip
@@ -143,7 +144,7 @@ def test_findings_mask_keys_and_need_a_policy() -> None:
     assert any("0x4142434445464748" in finding.message for finding in linted(SitePolicy(m_keys=frozenset({KEY})), show_keys=True))
 
 
-@pytest.mark.parametrize(
+@every(
     ("subnets", "said"),
     [
         ({"lids": 1}, "site.subnets: must be tables"),
@@ -161,7 +162,7 @@ def test_impossible_subnets(subnets: Any, said: str) -> None:
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@every(
     ("prefix", "number"),
     [("fe80::", 0xFE80 << 48), ("fec0:0:0:1::", 0xFEC0 << 48 | 1), ("fec0:0:0:1::/64", 0xFEC0 << 48 | 1), ("::1", 0), (7, 7)],
 )
@@ -170,7 +171,7 @@ def test_prefixes_are_the_upper_half_of_addresses(prefix: str | int, number: int
     assert division.numbers == {(LID, 5): 1, (LID, 6): 1, (PREFIX, number): 2}
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "ranges"), [("16-127", ((16, 127),)), ("1-1", ((1, 1),)), ([5, "0x10"], ((5, 5), (16, 16))), ([9, "2-4"], ((2, 4), (9, 9)))]
 )
 def test_ranges(value: Any, ranges: tuple[tuple[int, int], ...]) -> None:

@@ -18,6 +18,7 @@ from ibdissect.wire.sm import NodeInfo, SMPDirected
 from ibdissect.wire.ulp import rpcrdma
 from ibdissect.words import Rule, Seen
 from tests.acme import connection
+from tests.cases import every, few
 from tests.craft import build, erf_pcap, smp
 from tests.decode.made import native_table as table_of_frames
 from tests.mad.transfers import ROOM, segment
@@ -47,7 +48,7 @@ def found(frames: list[bytes], **chosen: str) -> list[Finding]:
         return opened.lint(select="SEM032", **chosen)
 
 
-@pytest.mark.parametrize("bad", range(5))
+@few("bad", range(5), fast=(0, 4))
 def test_each_record_of_a_table(bad: int) -> None:
     """NodeType 9 is reserved, wherever the record lies: in one segment, in two, or last."""
     kinds = [9 if number == bad else 1 for number in range(5)]
@@ -79,7 +80,7 @@ def test_a_selection() -> None:
 GOOD = {"LNK025", "SEM058"}
 
 
-@pytest.mark.parametrize(("status", "codes"), [(0, GOOD), (0x1C, set()), (0x8000, GOOD), (0x02, {"LNK025"})])
+@every(("status", "codes"), [(0, GOOD), (0x1C, set()), (0x8000, GOOD), (0x02, {"LNK025"})])
 def test_what_a_failed_answer_carries_is_not_judged(status: int, codes: set[str]) -> None:
     """Whatever the rule says of it; one that also asks for a good answer is silent at a redirection."""
     frames = [answer(5, 0x15, port_info(5, lmc=1, diag_code=4), header={"status": status})]

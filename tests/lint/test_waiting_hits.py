@@ -11,6 +11,7 @@ from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.lint.linter import Linter
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.words import Hit, Rule, on_chunk
+from tests.cases import every
 from tests.craft import erf_pcap, native
 from tests.decode.made import tables_of
 from tests.lint.test_engine_events import lint
@@ -39,7 +40,7 @@ def test_hits_that_stand_or_fall_together_are_one() -> None:
     assert sorted(reported) == [*range(1, 21)], "each frame, if somebody asks"
 
 
-@pytest.mark.parametrize(
+@every(
     ("before", "count", "sizes"),
     [
         (0, 3, [1, 1, 1]), (0, KEPT_APART, [1] * KEPT_APART), (0, KEPT_APART + 1, [1] * (KEPT_APART - 1) + [2]),

@@ -11,6 +11,7 @@ import pytest
 from ibdissect.mad import missed_exchanges
 from ibdissect.mad.missed_exchanges import SmpGaps
 from tests import craft
+from tests.cases import few
 from tests.decode.made import tables_of
 from tests.robustness.manipulations import Pcap, Record
 
@@ -99,7 +100,7 @@ def test_many_tools_do_not_push_out_a_manager() -> None:
     assert not set(gaps.seconds()) and gaps.dropped.count == 1
 
 
-@pytest.mark.parametrize("seed", range(5))
+@few("seed", range(5), fast=(0, 1))
 def test_windows_do_not_matter(seed: int) -> None:
     rnd = random.Random(seed)
     frames = [one for _, one in sorted(enumerate(ALL), key=lambda entry: entry[0] + rnd.random() * 3)]

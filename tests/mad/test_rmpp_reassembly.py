@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibdissect.mad import rmpp, rmpp_reassembly
+from tests.cases import every
 from tests.mad.transfers import AT, ROOM, STEP, reply, segment, segments, transfers
 from tests.standard import ABORT, ACK, STOP
 from tests.standard import LAST_SEGMENT as LAST
@@ -23,7 +24,7 @@ def pieces(spans: tuple[object, ...]) -> list[tuple[int, int, int]]:
     return [(span.frame, span.offset, span.length) for span in spans]  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("order", list(permutations(range(3))))
+@every("order", list(permutations(range(3))))
 def test_any_order_gives_the_same_records(order: tuple[int, ...]) -> None:
     (transfer,), others = transfers([SENT[i] for i in order])
     assert not others and transfer.ended == "complete"

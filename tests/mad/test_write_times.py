@@ -13,6 +13,7 @@ from ibdissect.mad import write_times
 from ibdissect.mad.datagrams import Datagrams
 from ibdissect.mad.write_times import WriteTimes
 from tests import craft
+from tests.cases import every
 from tests.decode.made import tables_of
 from tests.robustness.manipulations import Pcap, Record
 
@@ -34,8 +35,8 @@ def written(writes: list[tuple[int, int]], window: int = 32 << 20) -> WriteTimes
     return times
 
 
-@pytest.mark.parametrize("window", [1, 32 << 20])
-@pytest.mark.parametrize(
+@every("window", [1, 32 << 20])
+@every(
     ("writes", "others"),
     [
         ([(10, 1)], False),

@@ -167,9 +167,7 @@ def test_a_configured_severity_is_not_lost(
 
     REGISTRY.pop("ZZP001")
     (tmp_path / "x.pcap").write_bytes(erf_pcap([native()] * 3))
-    found = check(
-        str(tmp_path / "x.pcap"), CheckOptions(rules=[Everything], severities={"ZZP001": given} if given else {}, max_findings=2)
-    )
+    found = check(str(tmp_path / "x.pcap"), CheckOptions(rules=[Everything], severities={"ZZP001": given} if given else {}, max_findings=2))
     assert [one.severity for one in found.findings] == [told] * 2 and +Counter(found.counts) == {told: 3}
 
 

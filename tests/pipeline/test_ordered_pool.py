@@ -7,6 +7,7 @@ from concurrent.futures import Future
 import pytest
 
 from ibdissect.pipeline.ordered_pool import spread
+from tests.cases import every
 
 
 class Died(Exception):
@@ -68,15 +69,15 @@ def lost(path: str) -> str:
     return f"lost {path}"
 
 
-@pytest.mark.parametrize("count", [0, 1, 5, 100, 1000])
+@every("count", [0, 1, 5, 100, 1000])
 def test_order_and_few_in_flight(count: int) -> None:
     room, paths = Room(), [f"p{i}" for i in range(count)]
     assert list(spread(paths, room, lost)) == [path.upper() for path in paths]
     assert room.most <= 2 * 3 and room.closed
 
 
-@pytest.mark.parametrize("killers", [{0}, {39}, {3, 4, 5}, {0, 1, 20, 399}, set(range(0, 400, 17))])
-@pytest.mark.parametrize("neighbours", [0, 1, 5])
+@every("killers", [{0}, {39}, {3, 4, 5}, {0, 1, 20, 399}, set(range(0, 400, 17))])
+@every("neighbours", [0, 1, 5])
 def test_whoever_dies_beside_a_killer_is_worked_on_once(killers: set[int], neighbours: int) -> None:
     paths = [f"kill{i}" if i in killers else f"p{i}" for i in range(400)]
     room = Room(neighbours=neighbours)

@@ -14,6 +14,7 @@ import ibdissect
 from ibdissect.capture.opening import open_capture
 from ibdissect.pipeline.reading import Reading, open_reading
 from tests import commands
+from tests.cases import every
 from tests.craft import erf_pcap, gmp
 from tests.dissect.frames import all_frames
 
@@ -79,8 +80,8 @@ def test_keys_are_numbered_once_however_often_frames_are_read(passes: Callable[[
     assert once.masker._numbers == several.masker._numbers and once.masker._numbers
 
 
-@pytest.mark.parametrize("window", [300, 1 << 20])
-@pytest.mark.parametrize("until", [1, 5, 17, 99])
+@every("window", [300, 1 << 20])
+@every("until", [1, 5, 17, 99])
 def test_reading_ends_with_the_last_frame_wanted(until: int, window: int) -> None:
     tables = list(Reading(open_capture(io.BytesIO(erf_pcap(all_frames())), window=window)).tables(until=until))
     assert sum(map(len, tables)) == min(until, 17) and tables[0].chunk.first == 1

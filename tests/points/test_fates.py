@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from ibdissect.points.fates import Tries, _is_reply, _is_try, _try
+from tests.cases import every
 from tests.craft import build, erf_pcap, mad, rc
 from tests.diagnosis.lab import diagnosis
 
@@ -98,7 +99,7 @@ def test_a_request_is_sent_again_with_its_transaction(tmp_path: Path, before: in
     assert "; all 3 sendings reached server" in second
 
 
-@pytest.mark.parametrize(
+@every(
     ("what", "value", "wanted"),
     [
         ("time", 5, True), ("time", 4, False), ("psn", 6, False), ("psn", 7 + (1 << 23) - 1, True), ("psn", 7 + (1 << 23), False),
@@ -114,7 +115,7 @@ def test_bounds_of_an_answer_that_did_not_come(what: str, value: int, wanted: bo
     assert _is_reply(block, 0, Tries(0, told, 0, 7, 0, 5)) is wanted
 
 
-@pytest.mark.parametrize(("opcode", "frame", "psn", "transaction", "tried"), [
+@every(("opcode", "frame", "psn", "transaction", "tried"), [
     (0x04, 3, 7, 9, True), (0x04, 2, 7, 9, False), (0x04, 5, 7, 9, True), (0x04, 6, 7, 9, False), (0x04, 3, 8, 9, False),
     (0x64, 3, 8, 9, True), (0x64, 3, 7, 8, False),
 ])  # fmt: skip

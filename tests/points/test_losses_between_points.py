@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from ibdissect.points.losses_between_points import Reordering
+from tests.cases import every
 
 
-@pytest.mark.parametrize("block", [1, 2, 5, 100])
+@every("block", [1, 2, 5, 100])
 def test_reordered_by_rfc_4737(block: int) -> None:
     """Two flows; in the first, packets 3 and 4 come after 5, in the second all in order."""
     flow = np.array([0, 1, 0, 1, 0, 0, 0, 1, 0])

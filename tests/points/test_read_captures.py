@@ -8,6 +8,7 @@ import pytest
 
 from ibdissect.capture import records
 from ibdissect.errors import CaptureError
+from tests.cases import few
 
 from .world import World, behind, said
 
@@ -22,7 +23,7 @@ def test_names_of_points(tmp_path: Path) -> None:
     assert [point["name"] for point in said([str(tmp_path / name) for name in names])["points"]] == ["left#1", "right", "left#3"]
 
 
-@pytest.mark.parametrize("limit", [40, 200, 10_000])
+@few("limit", [40, 200, 10_000], fast=(0, 2))
 def test_a_sample_has_all_sightings_of_a_packet(tmp_path: Path, limit: int) -> None:
     """So clocks and directions are learnt from packets that are matched, and all packets are."""
     world = World(clocks={"tap": behind(-5_000_000)})

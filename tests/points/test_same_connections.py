@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ibdissect.diagnosis.connection import Connection, ConnectionEnd, Diagnosis
 from ibdissect.points.same_connections import Same, same_connections
+from tests.cases import every
 from tests.diagnosis.lab import Lab
 
 SEC = 1_000_000_000
@@ -59,7 +59,7 @@ def test_two_set_ups_of_one_queue_pair_are_two_connections() -> None:
     assert groups(first[:1], second[:1]) == [[0], [1]] and groups(first[:1], second[1:]) == [[0, 1]]
 
 
-@pytest.mark.parametrize(("near", "far", "lost", "teller"), [
+@every(("near", "far", "lost", "teller"), [
     (("healthy", "healthy"), ("retries-exhausted", "failed"), False, 0),  # the requester got its answers
     (("retries-exhausted", "failed"), ("healthy", "healthy"), False, 0),
     (("healthy", "healthy"), ("icrc-wrong-at-sender", "odd"), False, 1),  # near the sender the ICRC was not filled in yet

@@ -10,6 +10,7 @@ import pytest
 from ibdissect.capture.writing import CaptureWriter
 from ibdissect.wire.numbers import MULTICAST_QP
 from ibdissect.wire.opcodes import CNP_OPCODE
+from tests.cases import few
 from tests.craft import LINK_INFINIBAND, smp
 
 from .world import ACKNOWLEDGE, SERVER_QP, START, UD_SEND, Fault, World, faults, said
@@ -169,7 +170,7 @@ LOST = range(25, 90, 7)
 
 
 @pytest.mark.parametrize(("opcode", "queue_pair", "code"), [(UD_SEND, 0x77, "PTS001"), (CNP_OPCODE, SERVER_QP, "PTS005")])
-@pytest.mark.parametrize(("shown", "sure"), [(range(0), False), (range(25), False), (range(90, 100), False), (range(100), True)])
+@few(("shown", "sure"), [(range(0), False), (range(25), False), (range(90, 100), False), (range(100), True)], fast=(2, 3))
 def test_what_a_point_recorded_of_a_flow(
     tmp_path: Path, opcode: int, queue_pair: int, code: str, shown: Collection[int], sure: bool
 ) -> None:
@@ -187,7 +188,7 @@ def test_groups_have_members_that_come_and_go(tmp_path: Path, queue_pair: int, s
     assert len(found) == len(LOST) and {one.sure for one in found} == {sure}
 
 
-@pytest.mark.parametrize("opcode", [UD_SEND, UC_SEND])
+@few("opcode", [UD_SEND, UC_SEND], fast=(0,))
 @pytest.mark.parametrize(("every", "sure"), [(2, False), (3, False), (7, True)])
 def test_datagrams_that_take_several_ways(tmp_path: Path, opcode: int, every: int, sure: bool) -> None:
     """Adaptive routing sprays a flow, and a connection of another service level stays on the way past the point, which has all of it."""

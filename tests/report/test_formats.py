@@ -15,6 +15,7 @@ from msgspec import structs
 from ibdissect.lint.finding import CaptureReport, Evidence, Finding, Related, Severity, Span
 from ibdissect.report import FORMATS, Run, render, sarif
 from ibdissect.rules import load
+from tests.cases import every
 
 
 def finding(code: str = "AM001", severity: Severity = Severity.ERROR, frame: int = 12, message: str = "modifier 0x00000001") -> Finding:
@@ -209,7 +210,7 @@ def test_sarif_says_what_was_checked_and_by_whom(monkeypatch: pytest.MonkeyPatch
     assert alone["automationDetails"]["id"] == "ibdissect/bench/captures/deep/"
 
 
-@pytest.mark.parametrize(
+@every(
     ("version", "wanted"),
     [("0.1.0", "0.1.0"), ("0.1.0.dev0", "0.1.0-dev.0"), ("1.2.3rc1", "1.2.3-rc.1"), ("1.0.0+g1", "1.0.0+g1"), ("strange", "0.0.0")],
 )

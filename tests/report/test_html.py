@@ -16,6 +16,7 @@ from ibdissect.report import Run, render
 from ibdissect.report.html import environment
 from ibdissect.rules import load
 from tests import craft
+from tests.cases import every
 from tests.cli.followed import here
 
 from .pages import safe
@@ -38,7 +39,7 @@ def test_the_page_says_first_what_matters() -> None:
     assert "why it matters, what to do Why it matters" in page.text  # the page of each rule is folded in
 
 
-@pytest.mark.parametrize(
+@every(
     ("reports", "level", "said"),
     [
         ([report()], "good", "Healthy: nothing"),
@@ -77,7 +78,7 @@ def test_the_page_has_a_title_a_note_and_its_command(tmp_path: Path) -> None:
         assert said in page.text, said
 
 
-@pytest.mark.parametrize(
+@every(
     ("first", "last", "wanted"),
     [
         (0, 5, ""),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ibdissect.report.joined_sentences import alike
+from tests.cases import every
 
 EMPTY = "Set(P_KeyTable) from LID 1 to {}: entry 0 is empty"
 
@@ -13,7 +12,7 @@ def texts(*sentences: str) -> list[tuple[str, list[str]]]:
     return [(one.text, one.names) for one in alike(sentences)]
 
 
-@pytest.mark.parametrize(
+@every(
     ("names", "noun"),
     [
         ([f"node{i:02} HCA-1 port 1" for i in (1, 2, 11, 12)], "ports"),
@@ -48,7 +47,7 @@ def test_equal_sentences_about_a_port_stay_with_it() -> None:
     assert (one.names, one.places) == (names, [[0], [1, 4], [2], [3]])
 
 
-@pytest.mark.parametrize(
+@every(
     "pattern",
     [
         "the NAK for PSN {}: the sequence is wrong",

@@ -11,6 +11,7 @@ from ibdissect.lint.finding import CaptureReport, Finding, Severity
 from ibdissect.report import Run, render
 from ibdissect.report.text import capture_text, closing_text
 from ibdissect.rules import load
+from tests.cases import every
 
 RULES = tuple(load())
 RUN = Run(rules=RULES)
@@ -152,7 +153,7 @@ def last_line(reports: list[CaptureReport], run: Run) -> str:
     return render("text", reports, run).splitlines(keepends=True)[-1]
 
 
-@pytest.mark.parametrize(
+@every(
     ("reports", "run", "verdict"),
     [
         ([report(*MIXED)], Run(), "Failed: there are errors (--fail-on error)."),

@@ -11,6 +11,7 @@ from ibdissect.lint.linter import Linter
 from ibdissect.rules import load
 from ibdissect.subnet import early_packets
 from tests import craft
+from tests.cases import few
 from tests.decode.made import tables_of
 from tests.rules.MKY.cases import KEY, KEYED, NODE, REFUSED
 from tests.rules.PKY.cases import EARLY_TABLE as TABLE
@@ -33,7 +34,7 @@ EARLY = [*[send(0x9999, psn) for psn in range(1, 6)], send(0x1234, 6), *NODE, *T
 """Data in front of all facts."""
 
 
-@pytest.mark.parametrize("window", [200, 400, 1000, 1 << 20])
+@few("window", [200, 400, 1000, 1 << 20], fast=(0, 3))
 def test_chunks_change_nothing(window: int) -> None:
     whole = [(f.code, f.frame, f.count, f.evidence, tuple(f.related)) for f in lint(EARLY)]
     assert {(code, frame, count, evidence) for code, frame, count, evidence, _ in whole} == {
@@ -69,7 +70,7 @@ def test_early_packets_beyond_the_bound_are_counted(monkeypatch: pytest.MonkeyPa
 HIDDEN = [ask(5, PORT_INFO), answer(5, PORT_INFO, port_info(5, m_key=KEY, m_key_protect_bits=1))]
 
 
-@pytest.mark.parametrize("window", [100, 300, 350, 1000])
+@few("window", [100, 300, 350, 1000], fast=(0, 3))
 def test_a_key_shown_to_a_get_of_the_chunk_before(window: int) -> None:
     found = [f for f in lint([*NODE, *HIDDEN], window) if f.code == "MKY004"]
     assert [(f.frame, f.count, [one.frame for one in f.related]) for f in found] == [(4, 1, [3])]

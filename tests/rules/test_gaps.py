@@ -6,6 +6,7 @@ import pytest
 
 from ibdissect.wire.pm import PortCounters
 from ibdissect.wire.sa_records import NodeRecord
+from tests.cases import every
 from tests.craft import build, gmp
 from tests.rules.made.subnets import NODE_INFO, PORT_INFO, SWITCH_INFO, back, sweep
 from tests.rules.made.traps import CA, bad_key, trap
@@ -16,8 +17,8 @@ from tests.subnet.made import SET, answer, ask, node, p_keys, port_info, switch,
 MULTICAST = 0x1B
 
 
-@pytest.mark.parametrize("chunks", [(), (2,), (13,)])
-@pytest.mark.parametrize(("pause", "found"), [(2, ["info"]), (7200, []), (7211, ["info"])])
+@every("chunks", [(), (2,), (13,)])
+@every(("pause", "found"), [(2, ["info"]), (7200, []), (7211, ["info"])])
 def test_a_complaint_about_a_request_during_a_pause(pause: int, found: list[str], chunks: tuple[int, ...]) -> None:
     """Two recordings of one link are one file; the second one begins two seconds, or eleven, before the trap."""
     asked, frames = ask(5, PORT_INFO), [ask(5, PORT_INFO), *[trap(128, slid=6, tid=tid) for tid in range(11)]]
@@ -47,7 +48,7 @@ def node_record(of: bytes) -> bytes:
     return gmp(3, 0x81, 0x11, bytes(record), at=56, slid=1, dlid=9)
 
 
-@pytest.mark.parametrize(
+@every(
     ("told", "found"),
     [
         ([answer(5, PORT_INFO, port_info(5), modifier=8)], []),

@@ -15,6 +15,7 @@ from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.rules import load
 from ibdissect.subnet.files import SubnetFile
 from ibdissect.subnet.files.kinds_of_files import SubnetFiles
+from tests.cases import few
 from tests.commands import run
 from tests.craft import erf_pcap, native, smp
 from tests.rules.LNK.cases import LISTED, port_sweep
@@ -42,13 +43,14 @@ def of(code: str, found: list[Finding]) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("rows", [None, 1])
-@pytest.mark.parametrize(
+@few(
     ("code", "before", "request_", "after"),
     [
         ("AM007", [SWITCH], ask(5, PORT_INFO, modifier=8), answer(5, NODE_INFO, switch(5, num_ports=4))),
         ("AM015", [CA, PORT], ask(5, VL_ARB, modifier=0x30000), answer(5, PORT_INFO, port_info(5, vl_arbitration_high_cap=0))),
         ("AM017", [SWITCH, TABLES], ask(5, LINEAR, modifier=31), answer(5, SWITCH_INFO, switch_info(linear_fdb_cap=1024))),
     ],
+    fast=(0, 1),
 )
 def test_smaller_later(code: str, before: list[bytes], request_: bytes, after: bytes, rows: int | None) -> None:
     """A request that was right stays right; the same one behind the change is wrong."""
@@ -56,7 +58,7 @@ def test_smaller_later(code: str, before: list[bytes], request_: bytes, after: b
 
 
 @pytest.mark.parametrize("rows", [None, 1])
-@pytest.mark.parametrize(
+@few(
     ("code", "body", "attribute", "fields"),
     [
         ("SEM055", b"\x80", LED_INFO, {"modifier": 0}),
@@ -64,6 +66,7 @@ def test_smaller_later(code: str, before: list[bytes], request_: bytes, after: b
         ("SEM025", bytes(64), VL_ARB, {"modifier": 0x10000}),
         ("SEM026", b"\x01\x19", SL_TO_VL, {}),
     ],
+    fast=(2, 3),
 )
 def test_counted_later(code: str, body: bytes, attribute: int, fields: dict[str, Any], rows: int | None) -> None:
     """A counter that rises later does not clear a finding."""

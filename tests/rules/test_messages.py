@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ibdissect.lint.site_policy import SitePolicy
 from ibdissect.wire.cc import CACongestionSetting
 from ibdissect.wire.pm import PortCounters
 from ibdissect.wire.sa import mask_for
 from ibdissect.wire.sa_service import ServiceRecord
+from tests.cases import every
 from tests.craft import build, erf_pcap, gmp
 from tests.rules.CC.cases import congestion
 from tests.rules.made.conversations import sa
@@ -33,7 +32,7 @@ OF_A_MOVING_PORT = {
 }
 
 
-@pytest.mark.parametrize("code", OF_A_MOVING_PORT)
+@every("code", OF_A_MOVING_PORT)
 def test_a_port_is_named_with_the_lid_that_it_had(code: str) -> None:
     """The rule sees the packet when the port has another LID already."""
     packet, policy = OF_A_MOVING_PORT[code]

@@ -101,8 +101,8 @@ def proofs() -> list[Any]:
 
 
 def by_all(proof: Case) -> bool:
-    """Whether all rules judge it in the fast lane: the first proof of every third rule."""
-    return proof is CASES[proof.code][0] and int(proof.code[-3:]) % 3 == 0
+    """Whether all rules judge it in the fast lane: the first proof of every sixth rule."""
+    return proof is CASES[proof.code][0] and int(proof.code[-3:]) % 6 == 0
 
 
 def rules_of(proof: Case, *others: str) -> list[type[Rule]]:

@@ -13,6 +13,7 @@ from ibdissect.screen_model.related_frames import filter_for_frame
 from ibdissect.tui.screens.conversations import ConversationTable
 from ibdissect.wire.sm_port import PortInfo
 from tests import craft
+from tests.cases import every
 from tests.conftest import REPO
 from tests.decode.test_addresses import DATA, SETUP
 from tests.screen_model.made import opened, selected, studied
@@ -44,7 +45,7 @@ def said(shown: tuple[FieldNotes, list[Tree]], frame: int, name: str) -> str:
     return knowledge.of(next(one for one in tree.walk() if one.name == name), tree)
 
 
-@pytest.mark.parametrize(
+@every(
     ("frame", "name", "wanted"),
     [
         (5, "infiniband.lrh.slid", "host05 HCA-1 port 1, learnt in frame 1"), (5, "infiniband.lrh.dlid", ""),

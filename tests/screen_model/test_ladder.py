@@ -6,10 +6,10 @@ from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from ibdissect.screen_model.ladder import Ladder, short_ends, shorter
 from tests import craft
+from tests.cases import every
 from tests.commands import run
 from tests.screen_model.made import opened
 
@@ -115,7 +115,7 @@ def test_ends_are_named_as_shortly_as_they_differ() -> None:
 READ = "RDMA READ Response Middle QP 0x0000b0 PSN 13825123 MSN 7 len 1024"
 
 
-@pytest.mark.parametrize(
+@every(
     ("label", "room", "expected"),
     [
         (READ, 65, READ), (READ, 64, READ.replace(" QP 0x0000b0", "")), (READ, 51, "RDMA READ Response Middle PSN 13825123 MSN 7 len 1…"),

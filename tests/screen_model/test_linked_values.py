@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.screen_model.linked_values import links
 from ibdissect.subnet.node_names import NodeNames
+from tests.cases import every
 
 NAMES = NodeNames({7: 'host"07', 0xAB07: "leaf"}, {3: 'host"07 port 1'}, {0xAB08: "leaf port 2"}, {3: 'host"07'})
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "found"),
     [
         ('frame 47: host"07 port 1 → LID 9', ["frame 47", 'host"07 port 1', "LID 9"]),

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ibdissect.screen_model.packet_columns import shift_of, widths
+from tests.cases import every
 from tests.craft import erf_pcap, interfaces_pcapng
 from tests.tui.made import app_on, frames
 
@@ -99,7 +100,7 @@ def test_a_width_that_the_user_chose_counts(usual: list[Any]) -> None:
     assert given["source"] == 30 and given["protocol"] == 3 and given["destination"] < 30, "the other address gives way"
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "shift"),
     [
         ("+1.5", 1_500_000_000), ("-3600", -3_600_000_000_000), (" +0.000000001 ", 1), ("2023-11-14 22:13:21.5", 1_500_000_000),

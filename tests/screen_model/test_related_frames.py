@@ -10,6 +10,7 @@ from ibdissect.screen_model.background_analysis import BackgroundAnalysis, Snaps
 from ibdissect.screen_model.capture_model import CaptureModel
 from ibdissect.screen_model.related_frames import counterpart, filter_for_frame, find_transfer
 from tests import craft
+from tests.cases import every
 from tests.mad.test_rmpp_records import FIRST, LAST, MIDDLE
 from tests.mad.transfers import segment
 from tests.screen_model.made import opened, studied, written
@@ -47,7 +48,7 @@ def learnt(tmp_path_factory: pytest.TempPathFactory) -> tuple[CaptureModel, Back
     return again, study, shot
 
 
-@pytest.mark.parametrize(
+@every(
     ("frame", "other"), [(1, 5), (5, 1), (3, None), (9, None), (2, 6), (4, 6), (6, 4), (7, 8), (8, 7), (10, None)]
 )  # fmt: skip
 def test_counterparts(learnt: tuple[CaptureModel, BackgroundAnalysis, Snapshot], frame: int, other: int | None) -> None:

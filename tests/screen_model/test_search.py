@@ -8,6 +8,7 @@ import pytest
 
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.screen_model.search import FindKind, Query, find, place
+from tests.cases import every
 from tests.craft import rc
 from tests.screen_model import made
 from tests.screen_model.made import opened
@@ -47,7 +48,7 @@ def test_hidden_keys_are_not_found(kind: FindKind, text: str, show_keys: bool, t
     model.close()
 
 
-@pytest.mark.parametrize("text", ["", "0", "xy", "0x"])
+@every("text", ["", "0", "xy", "0x"])
 def test_invalid_hex(text: str) -> None:
     with pytest.raises(ValueError):
         Query.hexadecimal(text)

@@ -10,6 +10,7 @@ from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.screen_model.capture_model import CaptureModel
 from ibdissect.screen_model.value_filters import as_filter, cell_filter, combined, doubted, meant
+from tests.cases import every
 from tests.conftest import REPO
 from tests.screen_model import made
 from tests.screen_model.made import opened, selected
@@ -64,7 +65,7 @@ def test_the_filter_of_a_cell(key: str, wanted: str, tmp_path: Path) -> None:
     model.close()
 
 
-@pytest.mark.parametrize(
+@every(
     ("before", "wanted"),
     [
         ("nak", ["infiniband.aeth.syndrome.opcode == 3"]), ("udp and RNR", ["infiniband.aeth.syndrome.opcode == 1"]),

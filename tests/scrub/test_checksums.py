@@ -7,6 +7,7 @@ import struct
 import pytest
 
 from tests.carriers import CARRIERS
+from tests.cases import every, few
 from tests.craft import LINK_INFINIBAND, ethernet_pcap, roce2, smp
 from tests.decode.made import table_of
 from tests.fuzz.container import pcapng
@@ -56,7 +57,7 @@ def test_an_absent_checksum_stays_absent() -> None:
         assert scrubbed_frame(bytes(frame))[60:62] != bytes(2)
 
 
-@pytest.mark.parametrize("length", [0, 7, 8, 9, 0xFFFF])
+@every("length", [0, 7, 8, 9, 0xFFFF])
 def test_a_truncated_datagram_gets_a_checksum_that_cannot_be_verified(length: int) -> None:
     frame = bytearray(udp_over_6(b"words"))
     frame[58:60] = struct.pack(">H", length)
@@ -82,7 +83,7 @@ def test_a_cut_datagram_keeps_its_frame() -> None:
     assert after[60:62] == b"\0\1" and len(after) == len(frame) - 5
 
 
-@pytest.mark.parametrize("right", [0, 1, 2, 0xFFFE])
+@few("right", [0, 1, 2, 0xFFFE], fast=(0, 3))
 def test_a_wrong_checksum_of_ip_stays_wrong_whatever_the_right_one_is(right: int) -> None:
     """All ones, which would verify as zero does, are never written: senders write zero (RFC 1624)."""
 
@@ -103,7 +104,7 @@ def test_a_header_checksum_that_was_never_filled_in_stays_zero() -> None:
     assert scrubbed_frame(bytes(frame))[24:26] == bytes(2)
 
 
-@pytest.mark.parametrize(("captured", "more"), [(-1, 0), (-2, 0), (0, 1), (0, 4)])
+@every(("captured", "more"), [(-1, 0), (-2, 0), (0, 1), (0, 4)])
 def test_nothing_is_left_of_a_checksum_of_a_frame_that_was_cut_off(captured: int, more: int) -> None:
     """It cannot be computed again, and the old one tells the key; whether bytes are missing or only the frame's length says so."""
     found = []

@@ -23,6 +23,7 @@ from ibdissect.wire.sa_service import ServiceRecord
 from ibdissect.wire.sm import SMP, NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from tests import commands, tunnels
+from tests.cases import every
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, mad, native, roce2, smp, ud
 from tests.decode.made import tables_of
 from tests.scrub.made import scrub, scrubbed
@@ -130,7 +131,7 @@ def test_nothing_of_an_unknown_class_is_kept() -> None:
         assert not any(mad_of(after)[24:])
 
 
-@pytest.mark.parametrize(
+@every(
     ("lane", "first", "mgmt_class", "size", "stays"),
     [(15, 1, 0x81, 256, True), (15, 1, 0x01, 256, True), (15, 1, 0x04, 256, False), (15, 0x80, 0x81, 256, False), (0, 1, 0x81, 256, False),
      (15, 1, 0x81, MAD.size, True), (15, 1, 0x81, MAD.size - 4, False), (15, 1, 0x81, MAD.size + 4, True)],
@@ -242,7 +243,7 @@ def test_a_service_id_that_is_a_guid_is_replaced_as_the_guid(tmp_path: Path) -> 
     assert len(set(ids)) == 1 and ids[0] not in (0, HCA)
 
 
-@pytest.mark.parametrize(("service", "stays"), [
+@every(("service", "stays"), [
     (0, True), (0x0106_1144, True), (0x01_1234, True), ((1 << 40) - 1, True), (1 << 40, False), (HCA, False),
     (0x0200_0000_0000_0001, False),
 ])  # fmt: skip

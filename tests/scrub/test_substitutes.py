@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ibdissect.errors import CaptureError
 from ibdissect.scrub import substitutes as subs
+from tests.cases import every
 
 
 @given(st.integers(0, 7), st.lists(st.integers(1, 0xBFFF), max_size=5), st.lists(st.integers(0, 0xBFFF), min_size=1, max_size=200))
@@ -50,7 +51,7 @@ def test_addresses_keep_their_networks(values: list[int]) -> None:
         assert (value >= 0xE0000000) == (new[i + 1] >= 0xE0000000)
 
 
-@pytest.mark.parametrize(
+@every(
     ("make", "values"),
     [
         (subs.guid, [0x0002C90300001491, 5, 1 << 63]),
@@ -129,7 +130,7 @@ EDGES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", subs.SPECIAL)
+@every("kind", subs.SPECIAL)
 def test_only_values_that_identify_nobody_stay(kind: str) -> None:
     stay, go = EDGES[kind]
     assert subs.SPECIAL[kind](np.array([*stay, *go], np.uint64)).tolist() == [True] * len(stay) + [False] * len(go)
@@ -166,7 +167,7 @@ EXACT = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("make", "number", "value", "expected"), EXACT)
+@every(("make", "number", "value", "expected"), EXACT)
 def test_substitutes_are_made_of_the_number_and_the_class_alone(make: Any, number: int, value: int, expected: int) -> None:
     assert make(number, value) == expected, hex(make(number, value))
 

@@ -19,6 +19,7 @@ from ibdissect.scrub.verify import verify
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.sm import NodeDescription
 from ibdissect.wire.sm_port import PortInfo
+from tests.cases import every
 from tests.conftest import a_third_of, shared_captures
 from tests.craft import build, erf_pcap, rc, smp
 from tests.crowds import crowd
@@ -41,14 +42,14 @@ def test_nothing_is_left() -> None:
     checked(erf_pcap(FRAMES))
 
 
-@pytest.mark.parametrize("shift", range(8))
+@every("shift", range(8))
 def test_a_key_is_found_at_every_bit(shift: int) -> None:
     with pytest.raises(CaptureError, match="still hold a key M_Key of the capture, at byte") as raised:
         checked(erf_pcap(FRAMES), (KEY << (8 - shift)).to_bytes(9, "big"))
     assert f"{KEY:x}" not in str(raised.value)
 
 
-@pytest.mark.parametrize("text", [f"{KEY:x}", f"{KEY:X}", str(KEY), "dead:beef:cafe:f00d", "de:ad:be:ef:ca:fe:f0:0d"])
+@every("text", [f"{KEY:x}", f"{KEY:X}", str(KEY), "dead:beef:cafe:f00d", "de:ad:be:ef:ca:fe:f0:0d"])
 def test_so_is_its_text(text: str) -> None:
     with pytest.raises(CaptureError, match="M_Key"):
         checked(erf_pcap(FRAMES), text.encode())
@@ -146,7 +147,7 @@ def test_a_copy_with_other_frames_is_compared_as_far_as_it_goes() -> None:
     assert list(module._pairs(iter([]), iter([]))) == [(0, b"", b"")]
 
 
-@pytest.mark.parametrize("shift", range(8))
+@every("shift", range(8))
 def test_every_form_is_found_at_every_bit(shift: int) -> None:
     data = int.from_bytes(b"\x11" * 5 + KEY.to_bytes(8, "big") + b"\x22" * 5 + b"\xab\xcd\xef\x01\x23" + b"\x33", "big") << (8 - shift)
     raw = data.to_bytes(25, "big")

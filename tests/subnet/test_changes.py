@@ -10,6 +10,7 @@ import pytest
 from ibdissect.subnet import changes
 from ibdissect.wire.notice import Notice
 from tests import craft
+from tests.cases import every
 from tests.subnet.made import ANSWER, REPRESS, answer, ask, node, p_keys, port_info, switch
 from tests.subnet.taught import taught
 
@@ -73,7 +74,7 @@ def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(found.changes) == 3 and found.forgotten == 2
 
 
-@pytest.mark.parametrize(
+@every(
     ("before", "after", "text"),
     [
         (None, 7, None), (7, 7, None), (0, 0, None), (0, 7, "has an M_Key"), (7, 0, "has no M_Key any more"), (7, 8, "has another M_Key"),

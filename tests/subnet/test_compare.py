@@ -16,6 +16,7 @@ from ibdissect.subnet.model import Subnet
 from ibdissect.wire.sa_paths import MCMemberRecord
 from ibdissect.wire.sm import SMInfo
 from tests import commands
+from tests.cases import every
 from tests.conftest import SHARED
 from tests.craft import build, erf_pcap, smp
 from tests.subnet.files.made_files import subnet_of
@@ -213,7 +214,7 @@ def test_cables_are_compared_only_where_both_sides_know_any_between_known_nodes(
 PORT = "0x11 0x1 0x1"
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "known"),
     [
         ("Default=0x7fff : ALL=full ; X=0x10 : 0x11=full ;", ["0x7fff", "0x8010", "0xffff"]),
@@ -241,9 +242,7 @@ def test_blocks_of_which_only_some_are_certain() -> None:
     assert port["pkeys"] == ["0x0010", "0xffff"]
 
 
-@pytest.mark.parametrize(
-    ("capacity", "blocks", "whole"), [(32, 1, True), (33, 1, False), (33, 2, True), (64, 2, True), (65, 2, False), (0, 1, True)]
-)
+@every(("capacity", "blocks", "whole"), [(32, 1, True), (33, 1, False), (33, 2, True), (64, 2, True), (65, 2, False), (0, 1, True)])
 def test_partitions_are_new_only_where_the_whole_tables_were_known(capacity: int, blocks: int, whole: bool) -> None:
     """A table of unknown size is taken for one block."""
     before, after = p_key_tables(*[(0xFFFF,)] * blocks, capacity=capacity), p_key_tables((0xFFFF, 0x8005), capacity=capacity)
@@ -294,7 +293,7 @@ def test_only_masters_are_compared() -> None:
     assert change == {"before": ["0x0000000000000061"], "after": ["0x0000000000000062"]}
 
 
-@pytest.mark.parametrize(
+@every(
     ("was", "now", "line"),
     [
         (b"ab", b"ac", "~ group  ff12::: 1 joined, 1 left"), (b"ab", b"abcd", "~ group  ff12::: 2 joined"),

@@ -17,6 +17,7 @@ from ibdissect.subnet.p_keys import PKeys
 from ibdissect.wire.sm import SMInfo
 from ibdissect.wire.sm_port import PortInfo
 from tests import craft
+from tests.cases import every
 from tests.decode.made import native_table
 from tests.rules.made.subnets import sweep
 from tests.standard import CA, SWITCH
@@ -61,7 +62,7 @@ def test_entries_without_a_base_key_are_no_p_keys(keys: tuple[int, ...], valid: 
     assert {one["partition"]: [member["full"] for member in one["members"]] for one in found["partitions"]} == wanted
 
 
-@pytest.mark.parametrize("lmc", range(8))
+@every("lmc", range(8))
 def test_lids_of_a_port(lmc: int) -> None:
     """LMC has three bits; what stands above them is reserved, and the protection bits of the M_Key."""
     info = bytearray(port_info(0x80, lmc=lmc))
@@ -100,7 +101,7 @@ def test_a_group_of_which_only_the_members_are_known() -> None:
     assert found["members"][0]["join_state"] == ["full member"]
 
 
-@pytest.mark.parametrize(("code", "size"), [(0, None), (1, 256), (5, 4096), (6, None)])
+@every(("code", "size"), [(0, None), (1, 256), (5, 4096), (6, None)])
 def test_a_group_with_its_record(code: int, size: int | None) -> None:
     subnet = Subnet()
     subnet.groups.learn(b"\xff" * 16, GroupFacts(0xC000, 0xFFFF, 0, code, 3, 0), 4)
@@ -146,9 +147,7 @@ def test_lids_of_a_forwarding_table_are_ranges() -> None:
     assert told["forwarding"]["linear"] == []
 
 
-@pytest.mark.parametrize(
-    ("code", "page"), [(0x0FF0, None), (0x8000, 0), (0x8010, 1), (0x801F, 1), (0x87F0, 0x7F), (0x8810, 0x81), (0xFFF0, 0x7FF)]
-)
+@every(("code", "page"), [(0x0FF0, None), (0x8000, 0), (0x8010, 1), (0x801F, 1), (0x87F0, 0x7F), (0x8810, 0x81), (0xFFF0, 0x7FF)])
 def test_the_page_of_diagnostic_data_that_a_port_names(code: int, page: int | None) -> None:
     """Eleven bits behind the first, without the last four."""
     follower = FabricFollower()
@@ -270,7 +269,7 @@ def end(kind: int, guid: int, lid: int = 0, number: int = 1, subnet: Subnet | No
     return port
 
 
-@pytest.mark.parametrize(
+@every(
     ("width", "active", "extended", "text", "speed"),
     [
         (1, 1, 0, "1x", "SDR"), (2, 2, 0, "4x", "DDR"), (4, 4, 0, "8x", "QDR"), (8, 4, 1, "12x", "FDR"), (16, 1, 2, "2x", "EDR"),
@@ -380,7 +379,7 @@ def test_lanes_of_each_input_port() -> None:
     assert told == {"sl_to_vl": maps, "vl_arbitration": [None, None, "01" * 64, None], "frame": 5}
 
 
-@pytest.mark.parametrize(("state", "name"), [(0, "not active"), (1, "discovering"), (2, "standby"), (3, "master"), (4, "4")])
+@every(("state", "name"), [(0, "not active"), (1, "discovering"), (2, "standby"), (3, "master"), (4, "4")])
 def test_a_manager_is_told_with_its_node(state: int, name: str) -> None:
     def says(guid: int, lid: int) -> bytes:
         info = craft.build(SMInfo, 64, guid=guid, act_count=1, priority=7, sm_state=state)

@@ -19,6 +19,7 @@ from ibdissect.wire.sm import LedInfo, NodeDescription, NodeInfo, SMInfo, Switch
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import PKeyTable
 from tests import craft
+from tests.cases import every
 from tests.decode.made import native_table, tables_of
 
 from .made import ANSWER, GET, SET, answer, ask, history, node, p_keys, port_info, switch, switch_info
@@ -125,7 +126,7 @@ def test_attributes_without_history() -> None:
     assert (found.key.tolist(), found.since.tolist(), found.about_ports) == ([-1, -1], [0, 0], False)
 
 
-@pytest.mark.parametrize(
+@every(
     ("kind", "modifier", "entered", "number"),
     [(node, 0, 1, 1), (node, 3, 1, 3), (node, 0x1FF, 1, 0xFF), (node, 0x100, 1, 1), (switch, 0, 4, 0), (switch, 7, 4, 7)],
 )
@@ -136,7 +137,7 @@ def test_the_port_that_a_modifier_selects(kind: Any, modifier: int, entered: int
     assert found.number.tolist() == [number] and found.about_ports
 
 
-@pytest.mark.parametrize("frames", [1, 2, 3, 4, 5])
+@every("frames", [1, 2, 3, 4, 5])
 def test_what_was_known_at_a_frame(frames: int) -> None:
     """Answers of two ports in turn: the last one before, never that of the other port."""
     infos, follower = history(PortInfo), FabricFollower()
@@ -215,9 +216,7 @@ def test_one_smp_of_a_column() -> None:
     assert [one.node_name for one in (second, third, asked)] == [f"{name} (LID 5)", f"{name} (LID 5)", "an unknown node"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "modifier", "name"), [(node, 0, " port 1"), (node, 7, " port 7"), (switch, 0, ""), (switch, 3, " port 3")]
-)
+@every(("kind", "modifier", "name"), [(node, 0, " port 1"), (node, 7, " port 7"), (switch, 0, ""), (switch, 3, " port 3")])
 def test_a_port_that_nobody_showed_is_named_by_its_number(kind: Any, modifier: int, name: str) -> None:
     """Only requests speak of it."""
     infos = smps_of(history(PortInfo), answer(5, 0x11, kind(5)), ask(5, 0x15, modifier=modifier))
@@ -269,9 +268,9 @@ def test_frames_far_apart_in_one_question(late: int) -> None:
     assert infos.at(keys, np.array([4, late, late, 5]))[1].tolist() == [3, 5, 6, 4]
 
 
-@pytest.mark.parametrize("content", [0, 7])
-@pytest.mark.parametrize("before", [0, 8])
-@pytest.mark.parametrize("since", [0, 1, 5])
+@every("content", [0, 7])
+@every("before", [0, 8])
+@every("since", [0, 1, 5])
 def test_one_number_for_all_that_counts(content: int, before: int, since: int) -> None:
     """Unknown if the packet's content is, or that of the answer before, if there is one; else others for other contents."""
     known = bool(content) and (not since or bool(before))

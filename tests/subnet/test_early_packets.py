@@ -11,6 +11,7 @@ import pytest
 from ibdissect.decode.equal_rows import slot
 from ibdissect.subnet import early_packets
 from ibdissect.wire.headers import BTH
+from tests.cases import every
 from tests.craft import native, smp
 from tests.rules.findings import lint
 from tests.rules.PKY.cases import shown
@@ -71,7 +72,7 @@ def test_forgotten_flows_leave_no_state_behind(monkeypatch: pytest.MonkeyPatch) 
         assert sorted((one.frame, one.code, one.count) for one in found) == sorted(wanted)
 
 
-@pytest.mark.parametrize(
+@every(
     ("back", "found_at"),
     [
         (None, [1]),

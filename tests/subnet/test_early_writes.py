@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.subnet import early_writes
+from tests.cases import few
 from tests.craft import smp
 from tests.rules.findings import Facts, facts_of, lint
 from tests.subnet.made import ANSWER, GET, REPRESS, SET, answer, ask, node, nodes, p_keys, port_info, switch
@@ -29,7 +30,7 @@ def write(lid: int, tid: int = 7, key: int = OTHER, slid: int = 1, method: int =
 PORT = "0x0002c90300001050 port 1 (LID 5)"
 
 
-@pytest.mark.parametrize("chunks", [(), (1,), (2,), (3,), (1, 1, 1, 1)])
+@few("chunks", [(), (1,), (2,), (3,), (1, 1, 1, 1)], fast=(0, 4))
 def test_a_write_before_the_key(chunks: tuple[int, ...]) -> None:
     message = f"SubnSet(P_KeyTable) with M_Key 0x{OTHER:016x} to {PORT}, which holds M_Key 0x{KEY:016x}: the port drops it"
     wanted = Facts(2, message, f"{OTHER:016x}", OTHER, ((4, "showed the port's M_Key"),), "inferred")

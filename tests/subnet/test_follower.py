@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests import craft
+from tests.cases import every
 from tests.standard import CA, SWITCH
 
 from .made import ANSWER, GET, GUID, SET, answer, ask, node, p_keys, port_info, switch
@@ -189,7 +190,7 @@ def test_a_bad_key_trap_shows_where_a_route_led() -> None:
     assert not taught(known, craft.smp(SET, P_KEY_TABLE, path=[1], m_key=9), trap(5)).told("WrongMKey"), "another hop count"
 
 
-@pytest.mark.parametrize(
+@every(
     ("named", "elsewhere", "may"),
     [
         (True, [], True), (True, [PORT_INFO], True), (True, [NODE_INFO, PORT_INFO], False), (False, [], True), (False, [PORT_INFO], True),
@@ -226,7 +227,7 @@ def test_only_a_set_that_the_port_takes_changes_its_key() -> None:
     assert [one.presented for one in keyed(ask(5, 0x36, method=SET, body=change, m_key=7), *after)] == [8, 9]
 
 
-@pytest.mark.parametrize(
+@every(
     ("method", "key", "modifier", "known"),
     [(SET, 7, 0, {1}), (SET, 7, 1, {0}), (SET, 7, 0x30001, {0}), (SET, 7, 2, {0, 1}), (SET, 9, 1, {0, 1}), (GET, 7, 1, {0, 1})],
 )
@@ -249,7 +250,7 @@ def test_requests_to_unknown_ports_are_bounded(monkeypatch: pytest.MonkeyPatch) 
     ]
 
 
-@pytest.mark.parametrize(("apart_ns", "waits"), [(0, 0), (499_999, 0), (500_000, 1), (1_000_000, 1)])
+@every(("apart_ns", "waits"), [(0, 0), (499_999, 0), (500_000, 1), (1_000_000, 1)])
 def test_a_request_right_after_its_answer_is_no_new_one(apart_ns: int, waits: int) -> None:
     shown = answer(5, PORT_INFO, port_info(5, m_key=7, m_key_protect_bits=1))
     found = Taught().read(craft.erf_pcap([shown, ask(5, PORT_INFO), shown], step_ns=apart_ns))

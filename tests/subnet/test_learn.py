@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ibdissect.wire.sm import SMInfo
+from tests.cases import every
 from tests.craft import build, smp
 
 from .made import ANSWER, GET, SET, answer, ask, node, port_info, switch, switch_info
@@ -22,8 +23,8 @@ def test_a_node_is_found_once() -> None:
     assert [(one.frame, one.node.guid & 0xFF) for one in found] == [(1, 0x50), (2, 0x60)]
 
 
-@pytest.mark.parametrize("change", [0, 1])
-@pytest.mark.parametrize("multicast_top", [0, 0xC001])
+@every("change", [0, 1])
+@every("multicast_top", [0, 0xC001])
 def test_what_a_switch_says_of_itself(change: int, multicast_top: int) -> None:
     """A change of some link makes those learnt before it unsure; a multicast top of 0 means nothing."""
     info = switch_info(linear_fdb_top=77, multicast_fdb_top=multicast_top, port_state_change=change)
@@ -44,9 +45,7 @@ def test_an_adapter_has_no_tables_of_a_switch() -> None:
     assert not subnet.contradictions.unexplained
 
 
-@pytest.mark.parametrize(
-    ("attribute", "blocks", "weight"), [(LINEAR, (0, 2), 3), (RANDOM, (0, 2), 8), (MULTICAST, (0, 2), 8), (LINEAR, (768,), 0)]
-)
+@every(("attribute", "blocks", "weight"), [(LINEAR, (0, 2), 3), (RANDOM, (0, 2), 8), (MULTICAST, (0, 2), 8), (LINEAR, (768,), 0)])
 def test_tables_of_a_switch(attribute: int, blocks: tuple[int, ...], weight: int) -> None:
     found = taught(answer(5, 0x11, switch(5)), *(answer(5, attribute, bytes(64), modifier=block) for block in blocks))
     tables = found.node.forwarding
@@ -69,7 +68,7 @@ def test_subnet_managers_and_what_is_news_of_them() -> None:
     assert (subnet.sms[9].frame, subnet.sms[9].count, subnet.sms[9].now.lid, subnet.sms[9].now.state) == (9, 6, 5, 2)
 
 
-@pytest.mark.parametrize(
+@every(
     ("frame", "lid"),
     [(answer(5, 0x10, b"name" + bytes(60)), 5), (answer(0xBFFF, 0x10, bytes(64)), 0xBFFF), (answer(0xC000, 0x10, bytes(64)), None),
      (answer(0, 0x10, bytes(64)), None), (smp(ANSWER, 0x10, bytes(64), path=[1]), 0)],
@@ -96,8 +95,8 @@ def test_lids_are_news_and_none_is_not() -> None:
     assert [(one.frame, one.lid, one.lmc, one.taken_from) for one in found.told("LidAssigned")] == [(2, 8, 1, None)]
 
 
-@pytest.mark.parametrize("kind", [node, switch])
-@pytest.mark.parametrize("modifier", [0, 1, 0x0102, 0x10000, 0x20002])
+@every("kind", [node, switch])
+@every("modifier", [0, 1, 0x0102, 0x10000, 0x20002])
 def test_lanes_of_an_adapter_are_those_of_its_port(kind: Any, modifier: int) -> None:
     """Whatever the modifier; a switch has a table for each output port that is known."""
     table = bytes(range(8))
@@ -130,7 +129,7 @@ def test_a_manager_behind_a_switch_whose_own_port_nobody_showed_has_no_lid(numbe
     assert (one.before, one.priority_before, one.frame) == (None, 0, 3)
 
 
-@pytest.mark.parametrize(
+@every(
     ("protect", "key", "presented", "method", "shown"),
     [(1, 7, 0, GET, True), (1, 7, 8, GET, True), (1, 7, 7, GET, False), (0, 7, 0, GET, False), (2, 7, 0, GET, False), (1, 0, 0, GET, False),
      (1, 7, 0, SET, False)],

@@ -9,6 +9,7 @@ from ibdissect.subnet.learnt_routes import Routes
 from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.nodes import Node, Origin
 from ibdissect.subnet.topology import connect, disconnect
+from tests.cases import every
 from tests.standard import CA, SWITCH
 
 ROUTE = "the node at a directed route"
@@ -163,8 +164,8 @@ def test_a_route_that_leads_back_is_ambiguous() -> None:
     assert told == [(2, 1, 6, False), (3, 1, 7, False), (3, 4, 8, False), (2, 1, 9, True), (4, 1, 10, True)]
 
 
-@pytest.mark.parametrize(("path", "certain"), [(b"", True), (b"\1", False)])
-@pytest.mark.parametrize(("before", "after"), [(1, 2), (0, 2), (1, 0)])
+@every(("path", "certain"), [(b"", True), (b"\1", False)])
+@every(("before", "after"), [(1, 2), (0, 2), (1, 0)])
 def test_another_node_at_a_route_contradicts_what_was_known(path: bytes, certain: bool, before: int, after: int) -> None:
     """If both are known; for the route without a hop nothing within one subnet explains it."""
     subnet = Subnet()
@@ -202,9 +203,7 @@ def test_the_own_nodes_of_a_sender_are_those_behind_its_first_hop() -> None:
         assert subnet.contradictions.homes is homes
 
 
-@pytest.mark.parametrize(
-    "what", ["the end", "a hop", "a dead hop", "the sender", "another port", "another node", "no cable", "no port", ""]
-)
+@every("what", ["the end", "a hop", "a dead hop", "the sender", "another port", "another node", "no cable", "no port", ""])
 def test_what_makes_a_route_uncertain(what: str) -> None:
     subnet, ways, origin, nodes = made()
     hop, middle = origin.hops[b"\1\4"], origin.hops[b"\1"]
@@ -269,8 +268,8 @@ def test_two_hosts_with_one_number() -> None:
         assert ways.origin(7).shared == shared
 
 
-@pytest.mark.parametrize(("before", "known", "shared"), [(1, 21, 6), (21, 21, 0), (1, 0, 0), (0, 21, 0)])
-@pytest.mark.parametrize(("kind", "own"), [(CA, 3), (SWITCH, 0)])
+@every(("before", "known", "shared"), [(1, 21, 6), (21, 21, 0), (1, 0, 0), (0, 21, 0)])
+@every(("kind", "own"), [(CA, 3), (SWITCH, 0)])
 def test_a_home_with_another_lid_than_the_node_that_answers_there_is_another_hosts(
     before: int, known: int, shared: int, kind: int, own: int
 ) -> None:

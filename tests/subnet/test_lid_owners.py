@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ibdissect.decode.history import History
 from ibdissect.decode.identity import LidId
 from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.nodes import Port
+from tests.cases import every
 
 
 def port(subnet: Subnet, guid: int, frame: int = 1) -> Port:
@@ -47,9 +46,7 @@ def test_lids_stop_at_multicast() -> None:
     assert sorted(subnet.lids) == [0xBFFF]
 
 
-@pytest.mark.parametrize(
-    ("lid", "lmc", "owned"), [(5, 0, [5]), (4, 1, [4, 5]), (4, 2, [4, 5, 6, 7]), (0xBFFE, 3, [0xBFFE, 0xBFFF]), (0, 3, [])]
-)
+@every(("lid", "lmc", "owned"), [(5, 0, [5]), (4, 1, [4, 5]), (4, 2, [4, 5, 6, 7]), (0xBFFE, 3, [0xBFFE, 0xBFFF]), (0, 3, [])])
 def test_a_port_has_two_to_the_lmc_lids_below_multicast(lid: int, lmc: int, owned: list[int]) -> None:
     subnet = Subnet()
     subnet.assign(port(subnet, 1), lid, lmc, 3)
@@ -68,9 +65,7 @@ def test_owners_of_a_lid_over_time() -> None:
     assert subnet.loops(4, 5, 30) and not subnet.loops(4, 5, 29)
 
 
-@pytest.mark.parametrize(
-    ("lid", "lmc", "meets"), [(3, 0, False), (4, 0, True), (7, 0, True), (8, 0, False), (2, 1, False), (0, 3, False), (8, 3, False)]
-)
+@every(("lid", "lmc", "meets"), [(3, 0, False), (4, 0, True), (7, 0, True), (8, 0, False), (2, 1, False), (0, 3, False), (8, 3, False)])
 def test_a_lid_is_contested_while_two_ports_have_it(lid: int, lmc: int, meets: bool) -> None:
     """Ports with LIDs 4 to 7, and one that has others, until frame 40."""
     subnet = Subnet()
@@ -96,7 +91,7 @@ def test_a_lid_that_was_given_away_is_not_kept() -> None:
     assert (subnet.who(5, 15), subnet.who(5, 25)) == (a.id, b.id) and a.id != b.id
 
 
-@pytest.mark.parametrize("lmc", [0, 1, 2, 3])
+@every("lmc", [0, 1, 2, 3])
 def test_a_lid_is_contested_only_within_the_range_of_a_port(lmc: int) -> None:
     """Other ports with the first and the last LID, and with those beside them."""
     for lid, meets in ((15, False), (16, True), (16 + (1 << lmc) - 1, True), (16 + (1 << lmc), False)):

@@ -11,6 +11,7 @@ from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.nodes import Port
 from ibdissect.wire.sm_port import PortInfo
 from tests import craft
+from tests.cases import every
 from tests.decode.made import tables_of
 from tests.subnet.made import SET, answer, ask, history, node, port_info, switch
 
@@ -24,7 +25,7 @@ def moved() -> tuple[LidWrites, Port]:
     return LidWrites(history(PortInfo)), port
 
 
-@pytest.mark.parametrize(
+@every(
     ("written", "unseen"),
     [(None, True), ((6, 9), True), ((6, 10), False), ((6, 15), False), ((6, 20), False), ((6, 21), True), ((5, 15), True), ((7, 15), True)],
 )
@@ -37,7 +38,7 @@ def test_a_change_is_seen_if_a_set_of_that_lid_stands_before_it(written: tuple[i
     assert not writes.changed_unseen(port, 20) and not writes.changed_unseen(port, 99), "nothing changed later"
 
 
-@pytest.mark.parametrize(("written", "certain"), [(None, False), (14, True), (15, False), (16, False)])
+@every(("written", "certain"), [(None, False), (14, True), (15, False), (16, False)])
 def test_an_earlier_lid_is_certain_once_sets_of_the_port_are_captured(written: int | None, certain: bool) -> None:
     writes, port = moved()
     if written is not None:
@@ -72,7 +73,7 @@ def test_ports_beyond_the_bound_are_counted(bound: int, known: int, dropped: int
     assert sorted(writes.latest.values()) == [((5 + i, 4 + i), (6 + i, 7 + i)) for i in range(known)]
 
 
-@pytest.mark.parametrize(
+@every(
     ("written", "until", "certain"),
     [(None, None, False), (None, 30, False), (99, 30, True), (99, None, False), (14, 30, True), (14, None, True)],
 )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
-
+from tests.cases import every
 from tests.craft import erf_pcap, smp
 from tests.standard import GET, P_KEY_TABLE, PORT_INFO, SET, TRAP, TRAP_REPRESS
 from tests.subnet.made import ANSWER, answer, ask, node, port_info
@@ -40,16 +39,16 @@ def wrong(held: tuple[int, int, int], asked: Sequence[Asked], *between: bytes) -
     return [(one.frame - len(known) - (len(between) if one.frame - len(known) > at else 0), tuple(one.held)) for one in told]
 
 
-@pytest.mark.parametrize("protect", range(4))
-@pytest.mark.parametrize("presented", [0, WRONG])
+@every("protect", range(4))
+@every("presented", [0, WRONG])
 def test_wrong_keys(protect: int, presented: int) -> None:
     """Answers and traps are never checked."""
     asked = [(method, presented, n) for n, method in enumerate((GET, SET, TRAP_REPRESS, ANSWER, TRAP))]
     assert wrong((KEY, protect, 0), asked) == [(n, (KEY, protect, 0)) for n in (1, 2, 3)]
 
 
-@pytest.mark.parametrize("protect", range(4))
-@pytest.mark.parametrize("method", [GET, SET, TRAP_REPRESS])
+@every("protect", range(4))
+@every("method", [GET, SET, TRAP_REPRESS])
 def test_right_key_or_none(protect: int, method: int) -> None:
     assert wrong((KEY, protect, 1), [(method, KEY, 0), (method, KEY, 9 * SECOND)]) == []
     assert wrong((0, protect, 1), [(method, WRONG, 0), (SET, WRONG, 9 * SECOND)]) == [], "a port without a key checks nothing"
@@ -76,7 +75,7 @@ def test_key_under_way_counts_as_right() -> None:
     assert wrong((KEY, 0, 0), asked, change, done, restarted) == []
 
 
-@pytest.mark.parametrize(
+@every(
     ("lease", "requests", "protect"),
     [
         (15, [0, 15 * SECOND - 1], 2), (15, [0, 15 * SECOND], 0), (15, [0, 8 * SECOND, 15 * SECOND], 0), (15, [7, 15 * SECOND + 6], 2),
@@ -88,8 +87,8 @@ def test_a_lease_runs_from_the_first_refusal(lease: int, requests: list[int], pr
     assert wrong((KEY, 2, lease), [(GET, WRONG, at) for at in requests])[-1] == (len(requests), (KEY, protect, lease))
 
 
-@pytest.mark.parametrize("protect", range(4))
-@pytest.mark.parametrize(("method", "least"), [(GET, 2), (SET, 0), (TRAP_REPRESS, 0), (ANSWER, 9), (TRAP, 9)])
+@every("protect", range(4))
+@every(("method", "least"), [(GET, 2), (SET, 0), (TRAP_REPRESS, 0), (ANSWER, 9), (TRAP, 9)])
 def test_only_a_refusal_starts_the_lease(protect: int, method: int, least: int) -> None:
     """A Get is refused if the protect bits forbid reading."""
     asked = [(method, WRONG, 5), (SET, WRONG, 9 * SECOND)]

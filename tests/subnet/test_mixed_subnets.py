@@ -13,6 +13,7 @@ from ibdissect.subnet.mixed_subnets import Contradictions
 from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.nodes import Node, Origin
 from ibdissect.subnet.topology import connect
+from tests.cases import every
 from tests.standard import CA
 
 KIND, LID, ROUTE, SIZE = "the type of a node", "the port with a LID", "the node at a directed route", "the size of a node"
@@ -107,7 +108,7 @@ def test_an_adapter_that_answers_as_a_switch_is_no_change() -> None:
     assert changes((LID, 1), (LID, 2), (ROUTE, b"\1"), (KIND, 1)).mixed
 
 
-@pytest.mark.parametrize(
+@every(
     ("facts", "back", "mixed"),
     [
         (((ROUTE, 1), (ROUTE, 2), (LID, 1)), 1, 0), (((ROUTE, 1), (ROUTE, 2), (LID, 1), (LID, 2)), 1, 5), (((ROUTE, 1), (ROUTE, 2),
@@ -136,7 +137,7 @@ def apart(number: int) -> list[Node]:
     return nodes
 
 
-@pytest.mark.parametrize(("lids", "frame"), [((5,), 0), ((5, 6), 8), ((5, 5), 0), ((5, 6, 7), 8), ((5, 5, 6), 9)])
+@every(("lids", "frame"), [((5,), 0), ((5, 6), 8), ((5, 5), 0), ((5, 6, 7), 8), ((5, 5, 6), 9)])
 def test_lids_of_nodes_that_different_senders_found(lids: tuple[int, ...], frame: int) -> None:
     one, other = apart(2)
     found = Contradictions()

@@ -6,6 +6,7 @@ import pytest
 
 from ibdissect.subnet import multicast_groups
 from ibdissect.subnet.multicast_groups import GroupFacts, Groups, MulticastGroup
+from tests.cases import every
 
 
 def facts(mlid: int, q_key: int = 0) -> GroupFacts:
@@ -20,7 +21,7 @@ def learnt(*mlids: int) -> Groups:
     return made
 
 
-@pytest.mark.parametrize(
+@every(
     ("mlids", "counts"),
     [((0xC000,), {0xC000: 1}), ((0xBFFF, 0), {}), ((0xC001, 0xC001, 0xC002), {0xC001: 2, 0xC002: 1}), ((0xFFFE,), {0xFFFE: 1}), ((), {})],
 )

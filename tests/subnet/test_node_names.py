@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 
-import pytest
-
 from ibdissect.decode.history import History
 from ibdissect.subnet.files import learn
 from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.node_names import NodeNames, names_in, sure_names
+from tests.cases import every
 from tests.standard import CA, SWITCH
 from tests.subnet.files.made_files import parsed
 
@@ -44,7 +43,7 @@ NAMES = NodeNames(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "name"),
     [
         ("LID 7", "host A port 1"), ("LID 8", "LID 8"), ("LID x", "LID x"), ("LID ", "LID "), ("10.0.0.1", "node01"), ("fd00::1", "node02"),
@@ -57,7 +56,7 @@ def test_the_name_of_an_address(text: str, name: str) -> None:
     assert NAMES.address(text) == name
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "named"),
     [
         ("0x000000000002c903 sends", "host A sends"),
@@ -74,7 +73,7 @@ def test_names_in_a_sentence(text: str, named: str) -> None:
     assert NAMES.sentence(text) == named
 
 
-@pytest.mark.parametrize(("port", "name"), [("host A port 1", "host A"), ("host A", "host A"), ("b port 2", "b port 2"), ("", "")])
+@every(("port", "name"), [("host A port 1", "host A"), ("host A", "host A"), ("b port 2", "b port 2"), ("", "")])
 def test_the_node_of_a_port_by_its_name(port: str, name: str) -> None:
     """A node may be called as a port is."""
     assert NAMES.node_of(port) == name

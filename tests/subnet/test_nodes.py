@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from msgspec.structs import replace
 
 from ibdissect.decode.history import History
@@ -11,6 +10,7 @@ from ibdissect.subnet.nodes import Node, NodeFacts, Origin, Port, SwitchFacts
 from ibdissect.subnet.p_keys import PKeys
 from ibdissect.wire.sm_port import PortInfo
 from tests import craft
+from tests.cases import every
 from tests.standard import CA, ROUTER, SWITCH
 
 STATE_AT = 32
@@ -63,7 +63,7 @@ def test_what_was_never_shown_has_no_frame() -> None:
     assert Port(Node(1, 0, 1), 1, 1).info_at(9) == (None, 0)
 
 
-@pytest.mark.parametrize(
+@every(
     ("base", "lmc", "shown", "owned", "unknown"),
     [
         (8, 0, True, {8}, set()), (8, 2, True, {8, 9, 10, 11}, set()), (0, 0, True, set(), set(range(20))),
@@ -82,7 +82,7 @@ def test_which_lids_a_port_owns(base: int, lmc: int, shown: bool, owned: set[int
     assert port.owns(8, 4) is None and port.lid == base
 
 
-@pytest.mark.parametrize(
+@every(
     ("kind", "number", "switch", "facts", "listed", "capacity"),
     [
         (SWITCH, 3, 7, 9, 5, 7), (SWITCH, 3, 0, 9, 5, 5), (SWITCH, 3, None, 9, 0, None), (SWITCH, 0, 7, 9, 5, 9), (CA, 1, 7, 9, 5, 9),
@@ -108,7 +108,7 @@ def test_how_many_p_keys_a_port_holds(
     assert port.p_key_capacity(9) == (None if capacity == listed else capacity)
 
 
-@pytest.mark.parametrize(
+@every(
     ("info", "vl", "kind", "drops"),
     [
         (None, 15, CA, True), ({"vl_cap": 2, "is_sl_mapping_supported": 1}, 15, CA, True),

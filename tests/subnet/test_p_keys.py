@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from ibdissect.subnet.file_lines import file_and_line
+from tests.cases import every
 from tests.subnet.files.made_files import subnet_of
 
 from .made import SET, answer, ask, node, p_keys
@@ -34,7 +33,7 @@ def blocks(*keys: tuple[int, ...]) -> Any:
     return table(*(shown(number, *some) for number, some in enumerate(keys)))
 
 
-@pytest.mark.parametrize(
+@every(
     ("entry", "packet", "verdict"),
     [
         (0x1234, 0x1234, "LIMITED"), (0x9234, 0x1234, "ALLOWED"), (0x1234, 0x9234, "ALLOWED"),
@@ -55,8 +54,8 @@ def test_partly_known_table_never_says_absent() -> None:
     assert (found.name, frames) == ("ABSENT", (10, 11))
 
 
-@pytest.mark.parametrize("size", [1, 31, 32, 33, 63, 64, 65, 96, 97])
-@pytest.mark.parametrize("number", [1, 2, 3])
+@every("size", [1, 31, 32, 33, 63, 64, 65, 96, 97])
+@every("number", [1, 2, 3])
 def test_a_table_of_any_size_is_known_only_with_its_last_block(size: int, number: int) -> None:
     """A table of 33 entries has two blocks, although it fills one and one entry of the next."""
     verdict = blocks(*[(0xFFFF,)] * number).judge(0x1234, 99, size)[0]
@@ -95,7 +94,7 @@ def test_forms_are_those_ever_limited_and_those_full_from_a_frame_on() -> None:
     assert keys.forms(30) == ({0x1234, 0x1236}, set()), "a block that changed may have been anything"
 
 
-@pytest.mark.parametrize(
+@every(
     ("base", "keys", "member"),
     [
         (0x1234, (0x1234,), "LIMITED"), (0x1234, (0x9234,), "FULL"), (0x1234, (0x1234, 0x9234), "FULL"),
@@ -127,7 +126,7 @@ def intended() -> Any:
     return subnet_of(("guid2lid", "0x11 0x5 0x5"), ("partitions.conf", CONF)).by_lid(5).p_keys  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(
+@every(
     ("base", "member", "line"),
     [
         (0x1234, "FULL", 3),
@@ -144,7 +143,7 @@ def test_what_a_file_intends(base: int, member: str, line: int) -> None:
     assert lines.items() >= {0x1235: 4, 0x9234: 3}.items() and 0x9236 not in lines and file_and_line(intended().first) == (1, 0)
 
 
-@pytest.mark.parametrize(("doubted", "shown", "holds"), [(0, 51, True), (0, 50, False), (50, 99, False), (51, 99, True), (1, 99, False)])
+@every(("doubted", "shown", "holds"), [(0, 51, True), (0, 50, False), (50, 99, False), (51, 99, True), (1, 99, False)])
 def test_what_a_file_intends_holds_until_the_table_is_shown_or_doubted(doubted: int, shown: int, holds: bool) -> None:
     keys = intended()
     keys.doubted = doubted
@@ -152,7 +151,7 @@ def test_what_a_file_intends_holds_until_the_table_is_shown_or_doubted(doubted: 
     assert (keys.member(0x1234, 50, 32)[0].name == "FULL") is holds
 
 
-@pytest.mark.parametrize(("p_key", "verdict"), [(0x9235, "ALLOWED"), (0x1235, "UNKNOWN"), (0x9236, "UNKNOWN"), (0xFFFF, "ALLOWED")])
+@every(("p_key", "verdict"), [(0x9235, "ALLOWED"), (0x1235, "UNKNOWN"), (0x9236, "UNKNOWN"), (0xFFFF, "ALLOWED")])
 def test_a_full_key_needs_any_entry_of_the_known_part(p_key: int, verdict: str) -> None:
     assert blocks((0x1235, 0xFFFF)).judge(p_key, 99, 64)[0].name == verdict
 

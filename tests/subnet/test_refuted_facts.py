@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
 from msgspec.structs import replace
 
 from ibdissect.lint.finding import Severity
 from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.files import SubnetFile
 from ibdissect.subnet.refuted_facts import Refuted
+from tests.cases import every
 from tests.craft import erf_pcap, rc
 from tests.decode.made import native_table
 from tests.rules.test_rules import lint
@@ -53,8 +53,8 @@ def test_which_fact_is_refuted() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("opcode", range(0x0B, 0x14))
-@pytest.mark.parametrize("routed", [False, True])
+@every("opcode", range(0x0B, 0x14))
+@every("routed", [False, True])
 def test_who_answers_holds_the_partition(opcode: int, routed: bool) -> None:
     """READ responses and acknowledgements; beyond a router or from a virtual port, a LID is not its sender's."""
     state = Refuted(FabricFollower())

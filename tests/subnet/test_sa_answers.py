@@ -16,6 +16,7 @@ from ibdissect.wire.sa_paths import LinkRecord, MCMemberRecord
 from ibdissect.wire.sm import SMInfo
 from ibdissect.words import Mad, Struct
 from tests import craft
+from tests.cases import every
 from tests.decode.made import native_table
 from tests.subnet.made import GUID, SWITCH_GUID, answer, node, p_keys, port_info, switch, switch_info
 
@@ -190,18 +191,18 @@ def test_a_node_record_tells_one_lid() -> None:
     assert learnt(of_6, of_8).by_lid(6) is None
 
 
-@pytest.mark.parametrize(("method", "learns"), [(0x81, True), (0x95, True), (0x01, False), (0x12, False), (0x02, False), (0x15, False)])
+@every(("method", "learns"), [(0x81, True), (0x95, True), (0x01, False), (0x12, False), (0x02, False), (0x15, False)])
 def test_only_answers_teach(method: int, learns: bool) -> None:
     assert bool(learnt(record(r.NodeRecord, node(HOST)[:40], at=4, lid=HOST, method=method)).nodes) is learns
 
 
-@pytest.mark.parametrize(("lid", "owned"), [(0, False), (1, True), (0xBFFF, True), (0xC000, False), (0xFFFF, False)])
+@every(("lid", "owned"), [(0, False), (1, True), (0xBFFF, True), (0xC000, False), (0xFFFF, False)])
 def test_only_unicast_lids_have_an_owner(lid: int, owned: bool) -> None:
     subnet = learnt(record(r.NodeRecord, node(HOST)[:40], at=4, lid=lid))
     assert [*subnet.lids] == ([lid] if owned else []) and len(subnet.nodes) == 1
 
 
-@pytest.mark.parametrize("number", range(6))
+@every("number", range(6))
 def test_parts_of_the_arbitration_table(number: int) -> None:
     body = bytes(range(1, 65))
     _, _, host = known(record(r.VLArbitrationTableRecord, body, lid=HOST, output_port_num=1, block_num=number))
@@ -239,7 +240,7 @@ def test_what_has_no_room_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert evictions(*NODES, *groups[:2], smp, groups[2], smp) == [("groups", 1)] * 2, "each is told once"
 
 
-@pytest.mark.parametrize(("method", "trap", "generic", "mgmt_class", "gone"), [
+@every(("method", "trap", "generic", "mgmt_class", "gone"), [
     (6, 67, 1, 3, True), (6, 66, 1, 3, False), (6, 67, 0, 3, False), (0x81, 67, 1, 3, False), (6, 67, 1, 4, False),
 ])  # fmt: skip
 def test_a_report_of_the_sa_that_a_group_is_gone(method: int, trap: int, generic: int, mgmt_class: int, gone: bool) -> None:
@@ -260,7 +261,7 @@ def test_a_name_is_as_long_as_the_record_has_it() -> None:
     assert [one.name for one in subnet.slots.values()] == [b"n" * 64]
 
 
-@pytest.mark.parametrize(("number", "has"), [(0, True), (1, True), (3, True), (4, True), (5, False), (255, False)])
+@every(("number", "has"), [(0, True), (1, True), (3, True), (4, True), (5, False), (255, False)])
 def test_a_record_is_of_one_of_the_ports_that_a_switch_has(number: int, has: bool) -> None:
     """It has four, and port 0."""
     _, at_switch, _ = known(record(r.PortInfoRecord, port_info(SWITCH), at=4, end_port_lid=SWITCH, port_num=number))
@@ -278,7 +279,7 @@ def test_a_node_that_was_known_by_its_lid_gets_its_name() -> None:
     assert [(one.name, [port.lid for port in one.ports.values()]) for one in subnet.slots.values()] == [(b"host", [0]), (b"nine", [0])]
 
 
-@pytest.mark.parametrize(("lid", "held"), [(0, 0), (1, 1), (0xBFFF, 0xBFFF), (0xC000, 0), (0xFFFF, 0)])
+@every(("lid", "held"), [(0, 0), (1, 1), (0xBFFF, 0xBFFF), (0xC000, 0), (0xFFFF, 0)])
 def test_a_record_gives_no_multicast_lid(lid: int, held: int) -> None:
     subnet = learnt(record(r.NodeRecord, node(9)[:40] + b"nine", at=4, lid=lid))
     assert [port.lid for port in subnet.ports()] == [held]

@@ -22,6 +22,7 @@ from ibdissect.subnet import separate_subnets as division
 from ibdissect.subnet.files import read_files
 from ibdissect.subnet.files.kinds_of_files import SubnetFiles
 from ibdissect.subnet.separate_subnets import SubnetMap, SubnetSeparator, divide
+from tests.cases import every
 from tests.craft import erf_pcap, native, rc, smp
 from tests.decode.made import native_table, table_of, tables_of
 from tests.subnet.made import ANSWER, node, p_keys, port_info
@@ -248,7 +249,7 @@ def divided(one: Sequence[bytes], other: Sequence[bytes], site: SubnetMap | None
 APART = {(INTERFACE, 0): 1, (INTERFACE, 1): 2}
 
 
-@pytest.mark.parametrize(
+@every(
     ("prefix", "other", "taken"),
     [
         (0xFEC0 << 48 | 7, 0xFEC0 << 48 | 7, True), (0xFEC0 << 48 | 7, 0xFEC0 << 48 | 6, False), (1, 1, True), (1 << 63, 1 << 63, True),
@@ -261,7 +262,7 @@ def test_the_prefix_of_both_ends_is_the_subnets(prefix: int, other: int, taken: 
     assert divided([*HERE, native(grh=gids)], THERE) == APART | ({(PREFIX, prefix): 1} if taken else {})
 
 
-@pytest.mark.parametrize(
+@every(
     ("changed", "shown"),
     [({}, {1, 0xBFFF}), ({"status": 0x8000}, {1, 0xBFFF}), ({"status": 4}, set()), ({"method": 1}, set()), ({"method": 2}, set())],
 )
@@ -310,7 +311,7 @@ def test_packets_with_and_without_an_origin_in_one_chunk() -> None:
     assert divide(tables_of(raw), SubnetMap()).numbers == {(ORIGIN, 1): 1, (ORIGIN, 2): 2}
 
 
-@pytest.mark.parametrize(("numbers", "expected"), [({}, [0, 0]), ({(LID, 1): 1}, [1, 0]), ({(LID, 1): 1, (LID, 2): 2}, [0, 0]),
+@every(("numbers", "expected"), [({}, [0, 0]), ({(LID, 1): 1}, [1, 0]), ({(LID, 1): 1, (LID, 2): 2}, [0, 0]),
                                                    ({(LID, 1): 2, (LID, 2): 2, (LID, 4): 1}, [2, 1])])  # fmt: skip
 def test_a_packet_is_of_the_subnet_that_all_of_its_addresses_name(numbers: dict[tuple[str, int], int], expected: list[int]) -> None:
     assert SubnetMap(numbers).of(native_table([native(slid=1, dlid=2), native(slid=3, dlid=4)])).tolist() == expected

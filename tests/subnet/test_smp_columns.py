@@ -19,6 +19,7 @@ from ibdissect.subnet.nodes import NodeFacts
 from ibdissect.subnet.smp_columns import Smps
 from ibdissect.wire.sm import NodeInfo
 from tests import craft
+from tests.cases import every
 from tests.decode.made import ethernet_table, native_table, table_of
 
 from .made import ANSWER, GET, REPRESS, SET, answer, ask, node, port_info, switch
@@ -121,7 +122,7 @@ def test_a_lid_leads_to_the_port_that_had_it_before() -> None:
     assert [slot for _, slot, _ in places] == [-1, -1, 0, 0, 1, 1, 1, 1, 0]
 
 
-@pytest.mark.parametrize("values", [
+@every("values", [
     {"num_ports": 2}, {"partition_cap": 64}, {"system_image_guid": 9}, {"device_id": 9}, {"vendor_id": 9}, {"node_type": 3},
     {"port_guid": 9}, {"num_ports": 2, "local_port_num": 2}, {"node_guid": 9},
 ])  # fmt: skip
@@ -145,7 +146,7 @@ def test_a_route_leads_somewhere_behind_its_node_info() -> None:
     assert [slot for _, slot, _ in places] == [-1, 0, 0, -1, 0]
 
 
-@pytest.mark.parametrize("mgmt_class", [0x01, 0x81, 0x03, 0x04, 0x07, 0x02, 0x80, 0x82])
+@every("mgmt_class", [0x01, 0x81, 0x03, 0x04, 0x07, 0x02, 0x80, 0x82])
 def test_only_subnet_management_to_queue_pair_0_is_selected(mgmt_class: int) -> None:
     """Whatever looks like it in another class."""
     frame = craft.ud(craft.mad(mgmt_class, GET, 0x15), dest_qp=0, src_qp=0, q_key=0)
@@ -165,7 +166,7 @@ def test_whether_a_key_was_seen_is_remembered(keyed: bool) -> None:
     assert told == ([(3, 0, 0), (3, 0, 0)] if keyed else [(0, 0, 1), (0, 0, 1)])
 
 
-@pytest.mark.parametrize("bit", range(16))
+@every("bit", range(16))
 def test_only_answers_with_status_0_are_selected(bit: int) -> None:
     """The highest bit of a directed one is its direction; requests have no status."""
     header = {"status": 1 << bit}
@@ -173,7 +174,7 @@ def test_only_answers_with_status_0_are_selected(bit: int) -> None:
     assert smps(by_lid, directed, ask(5, 0x11, header=header), answer(5, 0x11, node(5))).rows.tolist() == [1] * (bit == 15) + [2, 3]
 
 
-@pytest.mark.parametrize(("missing", "kept"), [(0, True), (1, True), (2, True), (6, True), (7, False), (70, False)])
+@every(("missing", "kept"), [(0, True), (1, True), (2, True), (6, True), (7, False), (70, False)])
 def test_only_whole_packets_are_selected(missing: int, kept: bool) -> None:
     """Of a capture that cuts frames off, or of a packet that ends too early: six bytes of CRCs may be missing."""
     whole = answer(5, 0x11, node(5))

@@ -7,6 +7,7 @@ from itertools import chain
 import pytest
 
 from ibdissect.subnet import started_ports
+from tests.cases import every
 from tests.craft import native, smp
 from tests.rules.findings import lint
 from tests.rules.made.traps import trap
@@ -33,7 +34,7 @@ def how(*frames: bytes) -> list[str]:
     return [str(one.severity) for one in lint(frames, "PKY003")]
 
 
-@pytest.mark.parametrize(("state", "found"), [(DOWN, "info"), (INIT, "info"), (ARMED, "error"), (ACTIVE, "error")])
+@every(("state", "found"), [(DOWN, "info"), (INIT, "info"), (ARMED, "error"), (ACTIVE, "error")])
 def test_a_link_carries_data_when_it_is_armed(state: int, found: str) -> None:
     """A port that gets data has left Initialize: its manager wrote it where the capture does not show it, and perhaps its table, too."""
     assert how(*read(state), FOREIGN) == [found]
@@ -74,7 +75,7 @@ def test_many_sets_of_a_port() -> None:
     assert how(*read(INIT), *written(ARMED) * 20, FOREIGN) == ["error"]
 
 
-@pytest.mark.parametrize(("state", "found"), [(DOWN, "info"), (INIT, "info"), (ARMED, "error"), (ACTIVE, "error")])
+@every(("state", "found"), [(DOWN, "info"), (INIT, "info"), (ARMED, "error"), (ACTIVE, "error")])
 def test_a_port_that_starts_after_its_packets(state: int, found: str) -> None:
     """The table that it shows then is not the one by which it took packets."""
     asked = [ask(5, attribute) for attribute in (NODE_INFO, PORT_INFO, P_KEY_TABLE)]

@@ -13,6 +13,7 @@ from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.multicast_groups import GroupFacts, Groups
 from ibdissect.subnet.switch_tables import Forwarding, Linear, Qos, lane_of
 from tests import craft
+from tests.cases import every
 from tests.decode.made import native_table, tables_of
 
 from .made import ANSWER, node, switch
@@ -255,7 +256,7 @@ def test_how_long_earlier_tables_are_known(monkeypatch: pytest.MonkeyPatch) -> N
             assert qos.arbitration_at(frame - 1)[0] == bytes([2]) * 64 and qos.arbitration_at(frame)[0] == bytes([3]) * 64
 
 
-@pytest.mark.parametrize("seed", range(20))
+@every("seed", range(20))
 def test_lanes_agree_with_a_plain_list_of_what_was_shown(seed: int) -> None:
     """Tables of some input ports, one by one or all at once; asked for every frame once all are known."""
     rnd, qos, shown_ = random.Random(seed), Qos(), list[dict[int, bytes]]()
@@ -285,7 +286,7 @@ def test_lanes_agree_with_a_plain_list_of_what_was_shown(seed: int) -> None:
         assert qos.maps_frame(frame) == max((one for one in changed if one <= frame), default=qos.since)
 
 
-@pytest.mark.parametrize("sl", range(16))
+@every("sl", range(16))
 def test_the_lane_of_each_service_level(sl: int) -> None:
     """Two in a byte, the even one in its upper half."""
     table = bytes(16 * (2 * i) % 256 | (15 - i) for i in range(8))

@@ -12,6 +12,7 @@ from ibdissect.subnet.nodes import Node
 from ibdissect.subnet.visible_managers import Vantage
 from ibdissect.wire.sm import SMInfo
 from tests import craft
+from tests.cases import every
 from tests.craft import build, smp
 from tests.decode.made import tables_of
 from tests.standard import P_KEY_TABLE, PORT_INFO
@@ -40,8 +41,8 @@ REGISTER_BY_ROUTE = [smp(ANSWER, 0x11, node(5), path=[1]), smp(SET, 0xFF52, path
 HANDOVER = ask(9, 0x20, method=SET, modifier=1, body=build(SMInfo, guid=1, sm_state=3))
 
 
-@pytest.mark.parametrize("window", [1, 1 << 20])
-@pytest.mark.parametrize(
+@every("window", [1, 1 << 20])
+@every(
     ("frames", "managed"),
     [([], False), ([WRITE], True), ([TOOL], False), (BY_ROUTE, True), ([REGISTER], False), ([LED], False), (REGISTER_BY_ROUTE, False)],
 )
@@ -86,10 +87,8 @@ def test_facts_about_all_nodes_need_a_manager_of_each(last: int, managed: bool) 
     assert vantage.manages(None, 1), "the other node was not known then"
 
 
-@pytest.mark.parametrize("window", [1, 1 << 20])
-@pytest.mark.parametrize(
-    ("own", "named", "managed"), [([6], 1, False), ([6], 6, True), ([6], 0, True), ([], 1, True), ([6, 1], 1, True), ([1, 6], 1, True)]
-)
+@every("window", [1, 1 << 20])
+@every(("own", "named", "managed"), [([6], 1, False), ([6], 6, True), ([6], 0, True), ([], 1, True), ([6, 1], 1, True), ([1, 6], 1, True)])
 def test_a_tool_writes_back_what_it_read(own: list[int], named: int, managed: bool, window: int) -> None:
     """The port from which it sends has another LID than the manager that the port named; `own`: the LIDs that it shows, in this order."""
     home = [smp(ANSWER, 0x11, node(6), path=[]), *(smp(ANSWER, PORT_INFO, port_info(lid), path=[]) for lid in own)]
@@ -198,7 +197,7 @@ def test_two_hosts_with_one_number() -> None:
     assert vantage.astray(P_KEY_TABLE, 5, 7, [five]), "a NodeInfo along the route may have been the other's, too"
 
 
-@pytest.mark.parametrize(
+@every(
     ("method", "modifier", "moved"),
     [(SET, 1, True), (SET, 2, True), (SET, 0, False), (SET, 3, False), (SET, 4, False), (GET, 1, False), (GET, 2, False)],
 )
@@ -207,8 +206,8 @@ def test_only_a_handover_and_its_acknowledgement_move_the_master(method: int, mo
     assert vantage.handovers == ([2] if moved else [])
 
 
-@pytest.mark.parametrize("lids", [[5], [6], [7], [5, 7], [5, 6, 7]])
-@pytest.mark.parametrize("handovers", [0, 1, 2])
+@every("lids", [[5], [6], [7], [5, 7], [5, 6, 7]])
+@every("handovers", [0, 1, 2])
 def test_each_node_that_is_written_is_managed(lids: list[int], handovers: int) -> None:
     """By the manager of that time, and no other node."""
     frames = [answer(lid, 0x11, node(lid)) for lid in (5, 6, 7)] + [HANDOVER] * handovers
@@ -247,8 +246,8 @@ def test_from_the_first_thing_that_was_forgotten_on_nothing_is_known(name: str, 
         assert vantage.repartitions(99, before) is vantage.astray(PORT_INFO, 99, before, [five]) is (before > first)
 
 
-@pytest.mark.parametrize("method", [GET, ANSWER, SET])
-@pytest.mark.parametrize("window", [1, 1 << 20])
+@every("method", [GET, ANSWER, SET])
+@every("window", [1, 1 << 20])
 def test_whom_a_writer_asks_it_manages(method: int, window: int) -> None:
     """Along directed routes, before the next handover; by LID anybody may ask."""
     other = smp(ANSWER, 0x11, node(6), path=[2])

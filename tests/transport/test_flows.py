@@ -10,6 +10,7 @@ import pytest
 
 from ibdissect.transport.congestion import Congestion
 from tests import craft
+from tests.cases import every
 from tests.conftest import shared_captures
 from tests.decode.made import tables_of
 from tests.rules.made.connections import request
@@ -39,7 +40,7 @@ def sent(size: int, q_key: int = 0xB1B, p_key: int = 0xFFFF) -> bytes:
                     grh={"sgid": gid_of(5), "dgid": MGID})  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@every(
     ("packet", "disagrees"), [(sent(2044), []), (sent(4000), ["MTU"]), (sent(4, q_key=9), ["Q_Key"]), (sent(4, p_key=0x8001), ["P_Key"])]
 )
 def test_a_sender_is_compared_with_the_record(packet: bytes, disagrees: list[str]) -> None:
@@ -142,7 +143,7 @@ def test_connections_one_by_one(shared: Path) -> None:
     assert [c["outcome"] for c in every] == ["disconnected"] * 40 and all(c["setup_ns"] > 0 for c in every)
 
 
-@pytest.mark.parametrize(("kind", "extended", "name"), [(0, 0, "RC"), (1, 0, "UC"), (3, 1, "XRC"), (3, 0, "other")])
+@every(("kind", "extended", "name"), [(0, 0, "RC"), (1, 0, "UC"), (3, 1, "XRC"), (3, 0, "other")])
 def test_the_service_of_a_connection(kind: int, extended: int, name: str) -> None:
     asked = request(transport_service_type=kind, extended_transport_type=extended)
     assert [one["service"] for one in of_frames([asked], native=True)["connection_list"]] == [name]

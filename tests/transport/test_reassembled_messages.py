@@ -17,6 +17,7 @@ from ibdissect.screen_model.capture_model import CaptureModel
 from ibdissect.transport import reassembled_messages, rpc_rdma_chunks
 from ibdissect.wire.ulp import iser, nvme_rdma, rpcrdma
 from tests.acme import PASSIVE_QP, connection, message
+from tests.cases import few
 from tests.commands import run
 from tests.craft import erf_pcap, rc
 
@@ -82,7 +83,7 @@ def test_the_whole_says_what_one_packet_would_say(kind: str) -> None:
     assert whole.raw == data and said(whole.children) == said(alone) and len(said(whole.children)) > 10
 
 
-@pytest.mark.parametrize("last", [0x02, 0x03, 0x16])
+@few("last", [0x02, 0x03, 0x16], fast=(0, 2))
 def test_in_order_with_repetitions_and_others_between(last: int) -> None:
     start, parts = connection(rpcrdma.SERVICE), packets(NFS, psn=0xFFFFFE, last=last)
     done = len(start) + len(parts)

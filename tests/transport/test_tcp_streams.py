@@ -15,6 +15,7 @@ from ibdissect.python_interface import Capture
 from ibdissect.transport import tcp_streams
 from ibdissect.wire.encapsulation import IPv4, IPv6
 from tests import commands
+from tests.cases import few
 from tests.craft import build, ethernet_pcap
 
 PORT = 7420
@@ -76,7 +77,7 @@ DATA = pdu(6) + pdu(100) + pdu(40)
 
 
 @pytest.mark.parametrize("ip6", [False, True])
-@pytest.mark.parametrize("start", [1000, (1 << 32) - 60])
+@few("start", [1000, (1 << 32) - 60], fast=(1,))
 def test_pdus_of_several_segments_and_several_in_one(tmp_path: Path, start: int, ip6: bool) -> None:
     def part(a: int, b: int, **kw: bytes) -> bytes:
         return segment(DATA[a:b], start + a, ip6=ip6, **kw)
@@ -118,7 +119,7 @@ def shown(folder: Path, frames: list[bytes], form: str, plugin: str = PLUGIN) ->
     return str(done.stdout.lower().replace(" ", ""))
 
 
-@pytest.mark.parametrize("form", ["tree", "jsonl"])
+@few("form", ["tree", "jsonl"], fast=(0,))
 @pytest.mark.parametrize("streamed", [True, False])
 def test_keys_of_segments_whose_lengths_contradict_are_hidden(tmp_path: Path, streamed: bool, form: str) -> None:
     plain = PLUGIN.replace(f"Stream(TcpPort({PORT}), length=length)", f"TcpPort({PORT})")

@@ -15,6 +15,7 @@ from ibdissect.dissect.printers import dump
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.vendor import OUI_OPENIB, oui_text
 from tests import commands
+from tests.cases import every, few
 from tests.craft import build, bytes_as, erf_pcap, gmp, named, smp
 
 
@@ -143,7 +144,7 @@ def notice(generic: bool, producer: int, trap: int, details: bytes = b"") -> byt
     return bytes([generic << 7 | 3]) + producer.to_bytes(3, "big") + trap.to_bytes(2, "big") + bytes(4) + details.ljust(54, b"\0")
 
 
-@pytest.mark.parametrize("mgmt_class", [0x0A, 0x0B, 0x0C])
+@few("mgmt_class", [0x0A, 0x0B, 0x0C], fast=(0, 2))
 def test_the_key_before_the_data_of_every_vendor_attribute_is_hidden(mgmt_class: int, tmp_path: Path) -> None:
     frame = gmp(mgmt_class, 0x01, 0x4321, bytes.fromhex("1122334455667788"), at=24)
     assert "V_Key#1" in shown(frame, tmp_path) and "1122334455667788" not in shown(frame, tmp_path).replace(" ", "")
@@ -213,7 +214,7 @@ VENDOR_TRAPS = {
 """Trap number, its details as ntc_NNNN of the open header packs them, and what some of them say."""
 
 
-@pytest.mark.parametrize("number", VENDOR_TRAPS)
+@every("number", VENDOR_TRAPS)
 def test_vendor_notices(number: int) -> None:
     layout, values, expected = VENDOR_TRAPS[number]
     details = struct.pack(layout, *values).ljust(52, b"\0") + struct.pack(">H", number)

@@ -27,6 +27,7 @@ from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.opcodes import OPCODES
 from tests import craft, tunnels
+from tests.cases import every
 from tests.conftest import a_third_of, shared_captures
 from tests.craft import LINK_ETHERNET, LINK_INFINIBAND
 from tests.decode.made import ethernet_table, native_table
@@ -311,8 +312,8 @@ def test_a_key_in_what_is_not_read_is_hidden() -> None:
         assert [text.startswith("hidden") for text in sums] == [row < len(hidden)] * len(sums)
 
 
-@pytest.mark.parametrize("r_key", [0xA1B2C3D4, 0])
-@pytest.mark.parametrize("roce", [False, True])
+@every("r_key", [0xA1B2C3D4, 0])
+@every("roce", [False, True])
 def test_a_checksum_that_is_cut_off_or_looks_like_payload_is_hidden_beside_a_key(r_key: int, roce: bool) -> None:
     """Each of its bytes gives 8 bits of the key; what an application sends is shown."""
     words = b"some words of mine.."
@@ -337,8 +338,8 @@ def test_a_checksum_that_is_cut_off_or_looks_like_payload_is_hidden_beside_a_key
                 assert [node.value for node in tree.walk() if node.name == "infiniband.payload"] == [words.hex()]
 
 
-@pytest.mark.parametrize("kind", ["ERSPAN II", "VXLAN", "GRE"])
-@pytest.mark.parametrize("r_key", [0xA1B2C3D4, 0])
+@every("kind", ["ERSPAN II", "VXLAN", "GRE"])
+@every("r_key", [0xA1B2C3D4, 0])
 def test_a_checksum_of_a_packet_in_a_tunnel_that_claims_to_be_longer(kind: str, r_key: int) -> None:
     """It may be what a mirror cut: then its payload would end there."""
     frame = tunnels.roce(craft.rc(0x0A, b"some words of mine..", ext={"RETH": {"r_key": r_key}}))

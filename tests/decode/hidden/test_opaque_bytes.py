@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
-import pytest
 
 import ibdissect
 from ibdissect.decode.hidden.opaque_bytes import Masks, masks
@@ -121,7 +120,7 @@ def test_pieces_of_records_in_a_segment_are_hidden_if_their_record_holds_a_key(a
     assert bool(leaks(native(segment))) is shown
 
 
-@pytest.mark.parametrize("left", [24, 30, 40, 55, 57])
+@every("left", [24, 30, 40, 55, 57])
 def test_a_frame_that_ends_before_its_record_hides_nothing_of_the_next_one(left: int) -> None:
     cut, whole = sa(SERVICE)[: 28 + left], native_frame(0x04, b"data", slid=0x1234, dlid=0x5678)
     records = b"".join(struct.pack("<IIII", 1, 0, len(data), 300) + data for data in (cut, whole))

@@ -14,6 +14,7 @@ from ibdissect.errors import SpecError
 from ibdissect.wire.catalog import Catalog, builtin_modules
 from ibdissect.words import Inside, Struct, UdpPort, choice, nested, raw, secret, uint
 from tests import commands, planted
+from tests.cases import every
 from tests.conftest import HAS_SHARED, SHARED
 from tests.craft import LINK_ETHERNET, LINK_INFINIBAND, mad, ud
 from tests.decode import vault
@@ -238,7 +239,7 @@ def test_a_field_is_broken_where_a_nested_one_inside_it_is(middle: type[Struct])
     assert [bool(hidden) for _, hidden in in_rows(table)] == [False, False, True] * 3
 
 
-@pytest.mark.parametrize(("behind", "broken"), [(b"", False), (bytes(4), False), (b"\0\0\1\0", True), (b"\1\1\1\1", True), (b"\1", True)])
+@every(("behind", "broken"), [(b"", False), (bytes(4), False), (b"\0\0\1\0", True), (b"\1\1\1\1", True), (b"\1", True)])
 def test_what_a_choice_holds_behind_its_structure_may_be_a_key(behind: bytes, broken: bool) -> None:
     table = datagrams(Keyed, bytes([1, 2 + len(behind)]) + b"ke" + behind, outer=Chooses)
     ((_, hidden),) = in_rows(table)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.cases import every
 from tests.craft import rc
 from tests.rules.findings import facts_of
 
@@ -12,7 +11,7 @@ def part(opcode: int, size: int, psn: int, queue_pair: int = 5) -> bytes:
     return rc(opcode, bytes(size), bth={"psn": psn, "destqp": queue_pair})
 
 
-@pytest.mark.parametrize("chunks", [(), (1, 1, 1, 1), (2,), (3, 2), (4, 1, 1)])
+@every("chunks", [(), (1, 1, 1, 1), (2,), (3, 2), (4, 1, 1)])
 def test_the_first_packet_of_the_message_counts(chunks: tuple[int, ...]) -> None:
     frames = [part(0, 1024, 0xFFFFFF), part(0, 512, 9, 6), part(1, 1024, 0), part(1, 512, 10, 6), part(1, 512, 1), part(1, 1024, 2)]
     (found,) = facts_of(frames, "BTH007", chunks=chunks)

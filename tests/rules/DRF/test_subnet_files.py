@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.cases import every
 from tests.craft import erf_pcap
 from tests.rules.DRF.cases import GUID2LID, NODE_INFO, OPTIONS, P_KEY_TABLE, PARTITIONS, SHOWN
 from tests.rules.findings import rules
@@ -11,7 +10,7 @@ from tests.rules.test_rules import lint
 from tests.subnet.made import answer, node, p_keys
 
 
-@pytest.mark.parametrize(("size", "blocks"), [(31, 1), (32, 1), (33, 2), (63, 2), (64, 2), (65, 3)])
+@every(("size", "blocks"), [(31, 1), (32, 1), (33, 2), (63, 2), (64, 2), (65, 3)])
 def test_a_table_of_any_size_is_compared_with_its_last_block(size: int, blocks: int) -> None:
     """Nothing is missing as long as a block is not known."""
     frames = [answer(5, NODE_INFO, node(5, partition_cap=size)), SHOWN[1]]

@@ -9,6 +9,7 @@ import pytest
 from ibdissect.errors import ConfigError
 from ibdissect.lint.setting import checked_settings
 from ibdissect.rules.MKY import leases, violation_reports
+from tests.cases import few
 from tests.craft import smp
 from tests.rules.findings import Facts, counted, facts_of, lint, rules
 from tests.rules.made.traps import bad_key, repress, trap
@@ -42,7 +43,7 @@ def test_a_key_with_its_bytes_reversed() -> None:
     assert facts_of(frames, "SMP023") == [first, first._replace(frame=5, times=1)]
 
 
-@pytest.mark.parametrize("chunks", [(), (3,), (4,), (1, 1, 1, 1)])
+@few("chunks", [(), (3,), (4,), (1, 1, 1, 1)], fast=(0, 3))
 def test_a_lease_that_runs_out(chunks: tuple[int, ...]) -> None:
     message = f"the M_Key lease of {PORT} (2 s) ran out 2.0 s after a request with a wrong key"
     frames = [*NODE, shown(lease=2), tried(9), *IDLE, *IDLE, *IDLE]
@@ -73,7 +74,7 @@ def test_leases_run_out_by_port_and_again() -> None:
         assert counted(again, "MKY008", chunks=chunks, step_ns=SECOND) == [(5, 2)]
 
 
-@pytest.mark.parametrize("chunks", [(), (5,), (6,), (7,), (9,), (1,) * 12])
+@few("chunks", [(), (5,), (6,), (7,), (9,), (1,) * 12], fast=(0, 5))
 def test_what_a_port_shows_and_answers_counts_in_the_order_of_frames(chunks: tuple[int, ...]) -> None:
     """Protect bits from before the end of the lease say nothing of it; one who answers the request has no other key."""
 
@@ -95,7 +96,7 @@ def test_only_so_many_ports_are_watched(monkeypatch: pytest.MonkeyPatch) -> None
     assert [(one.code, one.frame, one.count) for one in found] == [("MKY008", 8, 1), ("CAP016", 9, 1), ("MKY008", 9, 1)]
 
 
-@pytest.mark.parametrize("chunks", [(), (2,), (3,), (1, 1, 1, 1)])
+@few("chunks", [(), (2,), (3,), (1, 1, 1, 1)], fast=(0, 3))
 def test_a_manager_that_comes_too_seldom(chunks: tuple[int, ...]) -> None:
     message = f"{PORT} has a lease of 2 s, and got nothing with its M_Key for 3 s"
     frames = [*NODE, shown(lease=2), tried(KEY), *IDLE * 2, tried(KEY, method=GET)]
@@ -184,7 +185,7 @@ def test_a_storm_of_traps() -> None:
     assert [(one.frame, [frame for frame, _ in one.proof]) for one in found] == [(13, [3, 4, 5])], "the answer was to LID 5"
 
 
-@pytest.mark.parametrize("chunks", [(), (6,), (7,)])
+@few("chunks", [(), (6,), (7,)], fast=(0, 1))
 def test_a_storm_that_the_manager_quiets_at_once(chunks: tuple[int, ...]) -> None:
     """Its TrapRepress is on the way when the fourth trap leaves."""
     start, quiet = [*NODE, shown(), *storm(5)], repress(256, bad_key())

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ibdissect.rules.MKY import wrong_m_keys
+from tests.cases import every, few
 from tests.craft import smp
 from tests.rules.findings import Facts, facts_of, lint
 from tests.rules.made.traps import bad_key, trap
@@ -188,7 +189,7 @@ def test_a_port_may_show_its_key_to_itself() -> None:
         assert [one.frame for one in facts_of([smp(ANSWER, NODE_INFO, node(5), path=[1]), *outside], "MKY004", chunks=chunks)] == [3]
 
 
-@pytest.mark.parametrize("chunks", [(), (1,), (2,), (3,)])
+@every("chunks", [(), (1,), (2,), (3,)])
 def test_the_answer_may_be_to_another_asker(chunks: tuple[int, ...]) -> None:
     """Two use one transaction id, and one of them knows the key; of two that do not know it, the latest is quoted."""
     knows, hides = ask(5, PORT_INFO, m_key=KEY), answer(5, PORT_INFO, HIDDEN)
@@ -197,7 +198,7 @@ def test_the_answer_may_be_to_another_asker(chunks: tuple[int, ...]) -> None:
     assert [one.proof for one in facts_of([NODE, ASKED, ASKED, EXPOSED], "MKY004", chunks=chunks)] == [((3, "the Get without the key"),)]
 
 
-@pytest.mark.parametrize("chunks", [(), (3,), (2, 1), (1, 2), (1, 1, 1)])
+@every("chunks", [(), (3,), (2, 1), (1, 2), (1, 1, 1)])
 def test_a_shown_key_is_reported_once(chunks: tuple[int, ...]) -> None:
     """Whether or not another key was known before, and whatever else was told of the port."""
     before = [answer(6, NODE_INFO, node(6)), shown(lid=6)]
@@ -239,7 +240,7 @@ def set_key(key: int, sender: int, held: int) -> list[bytes]:
     ]
 
 
-@pytest.mark.parametrize("chunks", [(), (3,), (4,), (5,), (6,)])
+@few("chunks", [(), (3,), (4,), (5,), (6,)], fast=(0, 2))
 def test_a_tool_that_writes_back_the_key_that_it_read(chunks: tuple[int, ...]) -> None:
     """It is no second manager, and the manager's next key fights nobody."""
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ibdissect.lint.finding import Severity
+from tests.cases import few
 from tests.craft import gmp, native, smp, ud
 from tests.rules.findings import Facts, counted, facts_of, lint
 from tests.rules.made.ports import set_port
@@ -55,7 +56,7 @@ def test_a_partition_that_the_sender_does_not_know() -> None:
     assert counted(many, "PKY004") == [(3, 2), (4, 1)]
 
 
-@pytest.mark.parametrize("chunks", [(), (1,) * 18, (14, 2), (13,)])
+@few("chunks", [(), (1,) * 18, (14, 2), (13,)], fast=(0, 2))
 def test_two_ports_exchange_their_lids(chunks: tuple[int, ...]) -> None:
     """The limited port 5 has LID 1 already; until port 1 has another one, a packet to LID 1 may be for that, a full member."""
 
@@ -195,7 +196,7 @@ def test_the_ports_own_table_comes_first() -> None:
     assert one.message == CHECKED.format(3)
 
 
-@pytest.mark.parametrize("chunks", [(), (1,), (2,), (4,), (1, 1, 1, 1)])
+@few("chunks", [(), (1,), (2,), (4,), (1, 1, 1, 1)], fast=(0, 4))
 def test_packets_before_the_answer_that_shows_the_table(chunks: tuple[int, ...]) -> None:
     """They are counted by sender, receiver and P_Key, whatever queue pair they go to."""
     frames = [sent_early(0x9999), sent_early(0x1234), send(0x9999, qp=7), *shown(5, 0xFFFF, 0x1234)]

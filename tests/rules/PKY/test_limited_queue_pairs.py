@@ -7,6 +7,7 @@ import random
 import pytest
 
 from ibdissect.rules.PKY import limited_queue_pairs
+from tests.cases import few
 from tests.craft import native, rc, ud
 from tests.rules.findings import Facts, counted, facts_of, lint
 from tests.rules.made.agreed import packet
@@ -39,7 +40,7 @@ MESSAGE = "P_Key 0x0123 (limited) in both directions between LID 5 and LID 3, QP
 ANSWERS = [datagram(0x50, 0x40), datagram(0x40, 0x50, slid=5, dlid=3)]
 
 
-@pytest.mark.parametrize("chunks", [(), (1,), (2,), (3,), (1, 1, 1, 1)])
+@few("chunks", [(), (1,), (2,), (3,), (1, 1, 1, 1)], fast=(0, 4))
 def test_packets_of_both_directions_are_one_finding(chunks: tuple[int, ...]) -> None:
     """By connection management, by the queue pairs in datagrams, or since there is only one queue pair between two ports."""
     wanted = Facts(2, MESSAGE, "0123", KEY, ((1, "the other direction"),), "inferred", 2)
@@ -53,7 +54,7 @@ def test_packets_of_both_directions_are_one_finding(chunks: tuple[int, ...]) -> 
     assert facts_of(agreed, "PKY021", chunks=chunks) == [Facts(7, message, "0123", KEY, proof, "learnt", 4)]
 
 
-@pytest.mark.parametrize("chunks", [(), (1,), (2,), (3,)])
+@few("chunks", [(), (1,), (2,), (3,)], fast=(0, 2))
 def test_what_proves_nothing(chunks: tuple[int, ...]) -> None:
     for frames in (
         [there(), back(0x124)],
@@ -76,7 +77,7 @@ def test_what_proves_nothing(chunks: tuple[int, ...]) -> None:
         assert found(frames, chunks=chunks) == []
 
 
-@pytest.mark.parametrize("chunks", [(), (1,), (2,), (3,), (1, 1, 1, 1)])
+@few("chunks", [(), (1,), (2,), (3,), (1, 1, 1, 1)], fast=(0, 4))
 def test_a_full_key_clears_its_direction(chunks: tuple[int, ...]) -> None:
     """Only that one, and only until it is limited again."""
     full = KEY | 0x8000

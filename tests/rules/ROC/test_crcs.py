@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.lint.finding import Severity
+from tests.cases import every
 from tests.craft import flipped, native
 from tests.diagnosis.lab import MS, Lab
 from tests.rules.findings import lint, rules
@@ -15,10 +16,10 @@ ALONE = flipped(WHOLE, -1)
 NOT_KEPT, LINK = Severity("info"), Severity("warning")
 
 
-@pytest.mark.parametrize(("alone", "right", "severity"), [
+@every(("alone", "right", "severity"), [
     (10, 0, NOT_KEPT), (18, 2, NOT_KEPT), (9, 0, LINK), (10, 2, LINK), (17, 2, LINK),
 ])  # fmt: skip
-@pytest.mark.parametrize("chunks", [(), (4,)])
+@every("chunks", [(), (4,)])
 def test_a_link_that_damages_nearly_all_vcrcs_alone_is_none(alone: int, right: int, severity: Severity, chunks: tuple[int, ...]) -> None:
     [found] = lint([*[WHOLE] * right, *[ALONE] * alone], "ROC007", chunks=chunks)
     assert (found.severity, found.count) == (severity, alone)

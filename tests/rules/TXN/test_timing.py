@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ibdissect.rules.TXN import timing
+from tests.cases import every, few
 from tests.craft import erf_pcap, gmp, interfaces_pcapng
 from tests.rules.findings import rules
 from tests.rules.made.conversations import GET, GET_RESP, counters, perf
@@ -23,7 +24,7 @@ def test_only_requests_of_the_last_second_are_remembered(most: int, kept: list[i
 
 
 @pytest.mark.parametrize("code", ["TXN018", "TXN002"])
-@pytest.mark.parametrize("window", [16, 5000, 1 << 20])
+@few("window", [16, 5000, 1 << 20], fast=(1, 2))
 def test_the_first_one_without_room_is_named(code: str, window: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "MAX_KEPT", 40)
     monkeypatch.setattr(timing, "MAX_ASKED", 40)
@@ -52,7 +53,7 @@ def test_a_program_waits_for_each_answer(pause_ms: int, how: str) -> None:
 
 
 @pytest.mark.parametrize("more", [1, 4])
-@pytest.mark.parametrize("select", range(1, 5))
+@few("select", range(1, 5), fast=(0, 3))
 def test_floods_of_one_window_are_told_apart(select: int, more: int) -> None:
     """One is answered, one asks from a queue pair whose answers nobody recognizes, and one has no answer."""
     good = [frame for n in range(1, 101 + more) for frame in (counters(way, n, port_select=select) for way in (GET, GET_RESP))]
@@ -67,8 +68,8 @@ def test_floods_of_one_window_are_told_apart(select: int, more: int) -> None:
     assert sorted(found) == [(401, more, "info"), (403, more, "info"), (404, more, "warning")]
 
 
-@pytest.mark.parametrize(("answered", "found"), [(1, ["warning"]), (2, [])])
-@pytest.mark.parametrize("pause_ms", [1, 400])
+@every(("answered", "found"), [(1, ["warning"]), (2, [])])
+@every("pause_ms", [1, 400])
 def test_a_program_with_one_id_for_all_its_requests_waits(answered: int, found: list[str], pause_ms: int) -> None:
     """The capture lacks one answer; those to earlier requests of the last second show that the program waits."""
     now, frames = 0, list[tuple[int, bytes]]()

@@ -9,6 +9,7 @@ import pytest
 
 import ibdissect
 from ibdissect.wire.pm import PortCounters
+from tests.cases import every
 from tests.conftest import REPO
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, interfaces_pcapng, smp
 from tests.rules.made.subnets import NODE_INFO, PORT_INFO, back, sweep
@@ -17,7 +18,7 @@ from tests.standard import LINK_INFINIBAND
 from tests.subnet.made import SET, port_info, switch
 
 
-@pytest.mark.parametrize(
+@every(
     ("mgmt_class", "attribute", "what"),
     [
         (0x03, 0x38, "SubnAdmGet(MCMemberRecord)"),

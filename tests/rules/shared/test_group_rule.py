@@ -8,12 +8,13 @@ import pytest
 
 from ibdissect.decode.identity import NodeId
 from ibdissect.rules.shared.group_rule import Administrators
+from tests.cases import every
 from tests.craft import erf_pcap
 from tests.rules.made.subnets import member, sent
 from tests.rules.test_rules import BY_CODE, lint
 
 
-@pytest.mark.parametrize("seed", range(20))
+@every("seed", range(20))
 def test_a_restart_is_told_by_two_nodes(seed: int) -> None:
     rnd = random.Random(seed)
     sets = [(NodeId(rnd.randrange(3)), frame) for frame in sorted(rnd.sample(range(1, 60), rnd.randrange(12)))]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.cases import every
 from tests.craft import native
 from tests.rules.findings import counted
 from tests.rules.made.subnets import data, sweep
 
 
-@pytest.mark.parametrize("chunks", [(), (10,), (11,), (1,) * 13])
+@every("chunks", [(), (10,), (11,), (1,) * 13])
 def test_raw_packets_are_findings_of_their_own(chunks: tuple[int, ...]) -> None:
     """They are judged after the others of a window."""
     raw = native(slid=1, dlid=5, lrh={"lnh": 0, "vl": 3})

@@ -8,6 +8,7 @@ import pytest
 
 from ibdissect.lint.finding import Severity
 from ibdissect.mad import transactions
+from tests.cases import few
 from tests.craft import gmp, rc, smp
 from tests.robustness.compare import findings_of
 from tests.robustness.scenarios import Fabric
@@ -23,7 +24,7 @@ ALONE = answer(9, 0x10, bytes(64), header={"transaction_id": 0x77})
 """Its request is missing in the capture."""
 
 
-@pytest.mark.parametrize("chunks", [(), (3,), (5,)])
+@few("chunks", [(), (3,), (5,)], fast=(0, 1))
 def test_a_table_may_have_changed_unseen(chunks: tuple[int, ...]) -> None:
     def severity(frames: list[bytes]) -> list[Severity]:
         return [one.severity for one in lint(frames, "PKY003", chunks=chunks, step_ns=500_000_000_000)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cases import every
 from tests.craft import gmp, ud
 from tests.rules.findings import lint
 from tests.rules.PKY.cases import NODE_INFO, P_KEY_TABLE, SUBNET_LIMITED, TABLE, connected, path, talk
@@ -20,7 +21,7 @@ def between_1_and_5(p_key: int, back: int) -> list[bytes]:
     return [ud(bytes(8), slid=slid, dlid=dlid, dest_qp=qp, src_qp=own, bth={"p_key": key}) for slid, dlid, qp, own, key in ways]
 
 
-@pytest.mark.parametrize(("code", "packets", "severity"), [
+@every(("code", "packets", "severity"), [
     ("PKY003", talk(0x9999, 0x9999), "info"), ("PKY003", talk(0x9999, 0x9999, qp=0x61), "error"),
     ("PKY001", talk(0x1234, 0x9234), "info"), ("PKY001", talk(0x1234, 0x1234), "error"), ("PKY004", talk(0x1234, 0x9234), "info"),
     ("PKY001", connected(0x1234, 0x9234), "info"), ("PKY001", connected(0x1234, 0x9234, opcode=0x24), "error"),
@@ -42,7 +43,7 @@ def test_where_some_flows_were_forgotten_nobody_knows(flows: int, severity: str,
     assert severities("PKY003", *TABLE, *talk(0x9999, 0x9999, qp=0x61)) == [severity]
 
 
-@pytest.mark.parametrize(("said", "severity"), [
+@every(("said", "severity"), [
     ([], "warning"), (between_1_and_5(0x8123, 0x0123), "info"), (between_1_and_5(0x0123, 0x8123), "info"),
     (between_1_and_5(0x0123, 0x0123), "warning"), (between_1_and_5(0x8123, 0x8123)[:1], "warning"),
 ])  # fmt: skip

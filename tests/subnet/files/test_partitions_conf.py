@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ibdissect.subnet.file_lines import is_doubtful
+from tests.cases import every
 from tests.subnet.files.made_files import subnet_of
 
 A, B, SWITCH = 0x11, 0x22, 0x33
@@ -28,7 +27,7 @@ def keys(text: str, *, both: bool | None = False, own: int = A) -> dict[int, set
     return {port.guid: set(port.p_keys.intended.keys) for port in found.ports() if port.p_keys is not None and port.p_keys.intended}
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "both", "expected"),
     [
         ("X=0x8010 : 0x11, 34=full ;", False, {A: {0xFFFF, 0x10}, B: {0x7FFF, 0x8010}, SWITCH: {0x7FFF}}),

@@ -10,6 +10,7 @@ from ibdissect.errors import SubnetFileError
 from ibdissect.subnet.file_lines import file_and_line
 from ibdissect.subnet.files import read_files
 from ibdissect.subnet.model import Subnet
+from tests.cases import every
 from tests.subnet.files.made_files import parsed, subnet_of
 from tests.subnet.files.samples import SAMPLES
 
@@ -45,7 +46,7 @@ def test_nothing_is_known_without_a_file() -> None:
     assert not Subnet().roce.lines and Subnet().roce.host(bytes(4)) is None
 
 
-@pytest.mark.parametrize(("text", "said"), [
+@every(("text", "said"), [
     ("[roce]\nvlans = [100", "not valid TOML"),
     ("[roce]\nvlans = [4095]", "f:2: roce.vlans holds 4095, not a number from 1 to 4094"),
     ("[roce]\n\nlossless = [true]", "f:3: roce.lossless holds True, not a number from 0 to 7"),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ibdissect.tui.widgets.cells import line_of, width_of
 from ibdissect.tui.widgets.table import Heading, Table
+from tests.cases import every
 
 
 def column(texts: list[str], width: int, names: list[str] | tuple[()] = ()) -> list[str]:
@@ -15,7 +14,7 @@ def column(texts: list[str], width: int, names: list[str] | tuple[()] = ()) -> l
     return [table.parts(row, 100)[1].text for row in range(len(texts))]
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "width", "expected"),
     [("abc", 3, "abc"), ("abcd", 3, "ab…"), ("漢字漢字", 5, "漢字…"), ("漢字", 3, "漢…"), ("abc", 0, ""), ("a", 1, "a"), ("ab", 1, "…")],
 )
@@ -24,7 +23,7 @@ def test_cut(text: str, width: int, expected: str) -> None:
     assert shown.rstrip(" ") == expected and width_of(shown) == width
 
 
-@pytest.mark.parametrize("width", [10, 18, 21, 24, 27])
+@every("width", [10, 18, 21, 24, 27])
 def test_nothing_follows_the_part_that_is_cut(width: int) -> None:
     line = "".join(part.text for part in line_of((("a message of ", None), ("eight words", None), ("  (see 7)", None)), width))
     assert line == ("a message of eight words" if width == 24 else f"{'a message of eight words  (see 7)'[: width - 1].rstrip()}…")
@@ -38,7 +37,7 @@ def test_parts_that_fit_stay_as_they_are() -> None:
     assert [part.text for part in line_of((("one ", None), ("", None), ("two", None), ("three", None)), 7)] == ["one ", "two"]
 
 
-@pytest.mark.parametrize(
+@every(
     ("names", "width", "expected"),
     [
         (["192.168.77.1", "192.168.77.2"], 9, ["…168.77.1", "…168.77.2"]),

@@ -8,6 +8,7 @@ import pytest
 from rich.style import Style
 
 from ibdissect.tui.widgets.table import Heading, Table
+from tests.cases import every
 from tests.tui import made
 from tests.tui.made import asks, focused, opens, running, until
 
@@ -33,7 +34,7 @@ async def test_rules_are_sorted_by_each_column(tmp_path: Path) -> None:
         assert app.filtering.text == f'ibdissect.code == "{max(table.items, key=lambda group: group.first.frame).code}"'
 
 
-@pytest.mark.parametrize(
+@every(
     "ascending",
     [
         ["0", "9", "10", "1,234"], ["999 B", "1.2 kB", "3 MB"], ["800 ns", "1.5 µs", "2 ms", "1 s", "2 min 3 s"],
@@ -83,7 +84,7 @@ def drawable() -> Table[tuple[str, int]]:
     return table
 
 
-@pytest.mark.parametrize(
+@every(
     ("width", "rest", "expected"),
     [
         (37, 0, [12, 8, 8]), (36, 0, [12, 8, 8]), (35, 0, [11, 8, 8]), (33, 0, [9, 8, 8]), (32, 0, [12, 8]), (25, 0, [11, 8]),
