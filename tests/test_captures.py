@@ -15,6 +15,7 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.lint.linter import Linter
 from ibdissect.rules import load
+from tests.cases import few
 from tests.decode.made import tables_of
 
 EXPECTED: dict[str, dict[int, set[str]]] = {
@@ -57,7 +58,7 @@ ANSWERED = {106: "PKY001", 135: "PKY003", 136: "PKY004"}
 """Infos, although the truth of the laboratory says error: the very packets were answered, so they were not dropped, or are the answer."""
 
 
-@pytest.mark.parametrize("name", sorted(EXPECTED))
+@few("name", sorted(EXPECTED), fast=(1, 2, 4, 5, 6, 7, 8, 9, 10))
 def test_errors_of_a_sample(repo: Path, name: str) -> None:
     linter = Linter(load())
     reader = open_capture(str(repo / "captures" / name))
@@ -70,11 +71,13 @@ def test_errors_of_a_sample(repo: Path, name: str) -> None:
     assert errors == EXPECTED[name]
 
 
+@pytest.mark.slow
 def test_the_laboratory_capture_is_what_its_script_makes(repo: Path) -> None:
     made = runpy.run_path(str(repo / "captures/pkey_lab.py"))["capture"]()
     assert made == (repo / "captures/pkey-lab.pcap").read_bytes()
 
 
+@pytest.mark.slow
 def test_the_laboratory_of_connections_is_what_its_script_makes_and_says(repo: Path) -> None:
     made = runpy.run_path(str(repo / "captures/slow_lab.py"))
     assert made["everything"]().pcap() == (repo / "captures/slow-lab.pcap").read_bytes()

@@ -196,6 +196,7 @@ class Attribute(Struct, prefix="zz", key="attribute", section="Z", carried_by=Ma
 """
 
 
+@pytest.mark.slow
 def test_a_plugins_form_of_a_class_decides_where_attributes_lie(tmp_path: Path) -> None:
     """Although we declare one, too; also in a frame that is cut off."""
     plugin = tmp_path / "form.py"

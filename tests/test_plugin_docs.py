@@ -33,6 +33,7 @@ def test_code_of_the_page_is_in_the_file(repo: Path, page: str, example: str) ->
     assert [line for line in statements if line.strip() not in known] == []
 
 
+@pytest.mark.slow
 def test_the_examples_load_together_and_alone(repo: Path) -> None:
     for name in ("acme.py", "first_dissector.py", "first_rule.py"):
         loaded = load([str(repo / "docs/examples" / name)])

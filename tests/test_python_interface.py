@@ -104,6 +104,7 @@ def test_lint_finds_the_frame(path: str) -> None:
     assert [(f.frame, f.code) for f in findings] == sorted((f.frame, f.code) for f in findings)
 
 
+@pytest.mark.slow
 def test_lint_of_a_file_object_starts_where_it_stood(path: str, tmp_path: Path) -> None:
     blob = Path(path).read_bytes()
     source = io.BytesIO(b"something else" + blob)

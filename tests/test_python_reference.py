@@ -34,6 +34,7 @@ def test_the_page_is_current(repo: Path, monkeypatch: pytest.MonkeyPatch, writte
     written(repo / "docs/python.md", runpy.run_path("docs/python_reference.py")["page"]())
 
 
+@pytest.mark.slow
 def test_the_cells_of_the_notebook_show_tables(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs each cell as a notebook does: statements, then the value of the last expression as HTML."""
     monkeypatch.chdir(repo / "docs/examples")  # where Jupyter starts it

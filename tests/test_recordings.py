@@ -11,6 +11,7 @@ import pytest
 from ibdissect.capture.opening import open_capture
 from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.rules import load
+from tests.cases import few
 
 REPO = Path(__file__).parent.parent
 INFOS = {
@@ -19,7 +20,7 @@ INFOS = {
 }
 
 
-@pytest.mark.parametrize(("name", "infos"), INFOS.items())
+@few(("name", "infos"), INFOS.items(), fast=(0,))
 def test_nothing_worse_than_an_info(name: str, infos: Mapping[str, int]) -> None:
     found = [(str(one.severity), one.code) for one in check(str(REPO / "captures" / name), CheckOptions(rules=load())).findings]
     assert {severity for severity, _ in found} == {"info"}

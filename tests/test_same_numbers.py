@@ -23,6 +23,7 @@ from ibdissect.wire.cm import REP, REQ, SIDR_REP_ID, SIDR_REQ_ID, SIDRRep, SIDRR
 from ibdissect.wire.mad import RMPP
 from tests import commands
 from tests.acme import ACTIVE_QP, PASSIVE_QP, SERVICE, connection
+from tests.cases import few
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, interfaces_pcapng, rc, ud
 from tests.diagnosis.lab import MS, SEC, Lab, joined
 from tests.mad.test_missed_exchanges import exchanges
@@ -57,7 +58,7 @@ def moved(lab: Lab, vlan: int, by: int = 0) -> Lab:
 # -- networks
 
 
-@pytest.mark.parametrize("directed", [False, True])
+@few("directed", [False, True], fast=(1,))
 def test_answers_in_one_network_do_not_show_those_of_another(directed: bool) -> None:
     """Of the second one the capture shows one direction only: nobody knows whether a request there was answered."""
     asked, answered, alone, _ = exchanges([7, 8], itself=False) if directed else [perf(GET, 1), perf(GET_RESP, 1), perf(GET, 2), b""]
@@ -77,6 +78,7 @@ def gaps(other: int) -> set[tuple[int, int]]:
     return set(found.seconds())
 
 
+@pytest.mark.slow
 def test_managers_of_two_networks_that_count_alike_miss_nothing() -> None:
     assert gaps(0) and not gaps(1)
 
@@ -254,6 +256,7 @@ def test_an_answer_of_one_host_is_for_its_own_requests() -> None:
         assert messages.columns().complete.tolist() == [known]
 
 
+@pytest.mark.slow
 def test_messages_to_two_hosts_behind_a_router_are_counted_apart() -> None:
     frames = to_both([[send(psn + 5 * host, 0x04, bytes(8), host) for psn in range(3)] for host in (0, 1)])
     done = commands.run("stats", "-", "--format", "json", stdin=erf_pcap(frames))

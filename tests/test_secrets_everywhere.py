@@ -28,7 +28,7 @@ from ibdissect.dissect.shown_value import Presenter
 from ibdissect.layers import BTH, GRH
 from tests import commands
 from tests.carriers import CARRIERS
-from tests.cases import every
+from tests.cases import every, few
 from tests.craft import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_IPOIB, LINK_PPP, LINKS_RAW_IP
 from tests.decode.hidden.test_cut_keys import trees
 from tests.fuzz.container import PCAPNG_LINKS, pcapng
@@ -285,7 +285,7 @@ def scapys(*rows: Row, show_keys: bool = False) -> list[str]:
         return [by_scapy(table, row, Presenter(show_keys=show_keys)) for table in opened.tables() for row in range(len(table))]
 
 
-@pytest.mark.parametrize(("upper", "version"), [(GRH, 1), (BTH, 4)])
+@few(("upper", "version"), [(GRH, 1), (BTH, 4)], fast=(1,))
 def test_scapy_shows_no_packet_that_is_not_read(upper: type, version: int) -> None:
     """Of Scapy's own layers one may know a header that we do not."""
     one = next(iter(FEW.values()))

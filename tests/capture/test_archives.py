@@ -116,6 +116,7 @@ def test_a_member_cut_short_is_damage(folder: Path) -> None:
         assert sum(len(chunk) for chunk in reader.chunks()) <= frames(str(LAB)) and reader.damage
 
 
+@pytest.mark.slow
 def test_a_header_that_claims_gigabytes_costs_nothing(folder: Path) -> None:
     """A pax header of 1 GB of zeros packs to a megabyte; nothing may unpack it into memory."""
     info = tarfile.TarInfo("x")
@@ -142,6 +143,7 @@ def test_bounds(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         open_capture("zip://day/a.pcap::x.zip")
 
 
+@pytest.mark.slow
 def test_a_member_unpacks_to_the_limit_at_most(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Unpacking, "most", 1 << 20)
     with zipfile.ZipFile("bomb.zip", "w", zipfile.ZIP_DEFLATED) as made:
@@ -176,6 +178,7 @@ def test_a_damaged_tar_loses_only_what_lies_behind_the_damage(folder: Path, cut:
         open_capture("tar://*::x.tar")
 
 
+@pytest.mark.slow
 def test_the_list_of_an_archive_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise n members cost n times n; an archive that changed is read anew."""
     lists, real = [], archives._list
@@ -244,7 +247,7 @@ def test_every_member_that_looks_like_a_capture_is_read_or_an_error(folder: Path
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["tar", "tar.gz"])
+@few("kind", ["tar", "tar.gz"], fast=(0,))
 def test_a_tar_behind_another_one_is_read(kind: str, folder: Path) -> None:
     """Also if both were compressed, one after the other; a damaged header between them is an error."""
     for name in ("one", "two"):

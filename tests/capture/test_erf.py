@@ -37,6 +37,7 @@ def build(parts: Parts) -> tuple[list[bytes], list[Row]]:
     return records, rows
 
 
+@pytest.mark.slow
 @given(MADE, st.integers(1, 3000))
 def test_every_record_in_any_window(parts: Parts, window: int) -> None:
     records, expected = build(parts)
@@ -45,6 +46,7 @@ def test_every_record_in_any_window(parts: Parts, window: int) -> None:
     assert reader.damage == []
 
 
+@pytest.mark.slow
 @given(MADE)
 def test_cut_off_anywhere(parts: Parts) -> None:
     records, _ = build(parts)
@@ -59,6 +61,7 @@ def test_cut_off_anywhere(parts: Parts) -> None:
         assert [damage.kind for damage in reader.damage] == ([] if sum(map(len, records[:whole])) == size else ["cut-off"])
 
 
+@pytest.mark.slow
 def test_long_files_use_the_walkers() -> None:
     draw = random.Random(5)
     parts = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from contextlib import suppress
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +25,7 @@ def expected(ticks: int, resolution: int, offset: int) -> int:
 RESOLUTIONS = st.one_of(st.integers(0, 28), st.integers(0x80, 0x80 + 64))
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(RESOLUTIONS, st.integers(-(2**63), 2**63 - 1), st.integers(0, 2**64 - 1)), min_size=1, max_size=20),
     st.sampled_from("<>"),

@@ -25,6 +25,7 @@ ORDERS = [("<", False), ("<", True), (">", False), (">", True)]
 DAYS = [Packet(1_600_000_000 + day * 86_400 * 40, day, bytes([day]) * (day * 7 % 90), day) for day in range(60)]
 
 
+@pytest.mark.slow
 @given(made=packets(), form=st.sampled_from(ORDERS), link=st.sampled_from([1, 113, 242, 247, 276]), window=st.integers(1, 4096))
 def test_every_record_in_any_window(made: list[Packet], form: tuple[str, bool], link: int, window: int) -> None:
     order, nano = form
@@ -33,6 +34,7 @@ def test_every_record_in_any_window(made: list[Packet], form: tuple[str, bool], 
     assert reader.damage == [] and reader.link_types == [link]
 
 
+@pytest.mark.slow
 @given(made=packets(), form=st.sampled_from(ORDERS))
 def test_dpkt_and_scapy_agree(made: list[Packet], form: tuple[str, bool]) -> None:
     blob = pcap(made, *form)
@@ -75,6 +77,7 @@ def test_cut_off_at_every_byte(order: str, nano: bool) -> None:
             assert (damage.kind, damage.offset, damage.frame, damage.resumed) == ("cut-off", ends[count], count, None)
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ibdissect.capture.opening import open_capture
 from ibdissect.errors import CaptureError
 from tests.capture.built import Ng, block, enhanced, erf_record, interface, pcapngs, read, section, simple
-from tests.cases import every
+from tests.cases import every, few
 
 
 @pytest.mark.slow
@@ -70,7 +70,7 @@ def test_dpkt_agrees() -> None:
     assert [(row[0], row[3]) for row in rows] == theirs
 
 
-@pytest.mark.parametrize(("order", "count"), [("<", 30000), (">", 30000)])
+@few(("order", "count"), [("<", 30000), (">", 30000)], fast=(1,))
 def test_long_sections_use_the_walkers(order: str, count: int) -> None:
     body = b"".join(enhanced(order, 0, n, struct.pack("<I", 6) * (n % 23)) for n in range(count))
     other = "<" if order == ">" else ">"

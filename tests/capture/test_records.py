@@ -83,6 +83,7 @@ def test_too_many_damaged_places_end_the_reading() -> None:
     assert rows == [] and len(reader.damage) == 1000
 
 
+@pytest.mark.slow
 def test_many_small_records_come_in_many_chunks() -> None:
     count = 2 * ROWS + 7
     with open_capture(io.BytesIO(pcap([]) + struct.pack("<IIII", 1, 2, 0, 9) * count)) as reader:

@@ -20,6 +20,7 @@ from tests.capture.built import Packet, Pipe, pcap, pcap_rows, rows_of
 MADE = [Packet(1_600_000_000 + n, n, random.Random(n).randbytes(700)) for n in range(100)]
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=20), st.integers(1, 900), st.booleans())
 def test_windows_lose_nothing(sizes: list[int], size: int, piped: bool) -> None:
     """Also where a record is longer than a window, in whatever pieces a pipe delivers it."""

@@ -28,6 +28,7 @@ def copied(blob: bytes, container: str, comments: dict[int, list[str]] | None = 
     return out.getvalue()
 
 
+@pytest.mark.slow
 @given(packets())
 def test_pcap_reads_back(made: list[Packet]) -> None:
     blob = pcap(made, link=247)

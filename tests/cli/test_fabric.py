@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
 
 from ibdissect.cli.fabric import command
@@ -47,6 +48,7 @@ def test_text(tmp_path: Path) -> None:
     assert "\x1b" not in text
 
 
+@pytest.mark.slow
 def test_keys_are_masked(tmp_path: Path) -> None:
     path = written(tmp_path, frames(m_key=KEY, m_key_protect_bits=1))
     for arguments in ((), ("--format", "json")):

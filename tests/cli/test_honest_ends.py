@@ -53,7 +53,7 @@ def test_no_name_begins_a_line_of_its_own(words: tuple[str, ...], folder: Path, 
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="needs /dev/zero")
-@pytest.mark.parametrize("option", ["--baseline", "--config", "--plugin"])
+@few("option", ["--baseline", "--config", "--plugin"], fast=(0, 2))
 def test_a_file_without_end(option: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "endless.toml").symlink_to("/dev/zero")
     assert lint("clean.pcap", option, "endless.toml") == 2
@@ -94,7 +94,7 @@ def test_sql_under_a_file_limit(folder: Path) -> None:
     assert not list(folder.glob("ibdissect-sql-*"))
 
 
-@pytest.mark.parametrize(
+@few(
     ("data", "said"),
     [
         (erf_pcap([]), "the capture holds no frames"),
@@ -102,6 +102,7 @@ def test_sql_under_a_file_limit(folder: Path) -> None:
         (erf_pcap([native()[:23]] * 3 + [native()]), "3 of 4 frames could not be decoded"),
         (erf_pcap([native()[:23]] + [native()] * 3), ""),
     ],
+    fast=(1,),
 )
 def test_a_capture_that_was_not_understood_is_reported(data: bytes, said: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "odd.pcap").write_bytes(data)

@@ -18,6 +18,7 @@ def written(folder: Path, **lost: dict[int, str]) -> list[str]:
     return world.write(folder)
 
 
+@pytest.mark.slow
 def test_text_and_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["points", *written(tmp_path)]) == 0
     assert "No findings" in capsys.readouterr().out

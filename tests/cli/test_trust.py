@@ -175,13 +175,28 @@ def test_every_output_says_whose_rules_were_followed(words: tuple[str, ...], key
     assert [*map(dict, (one.attrib for one in suite[0]))] == [
         {"name": "configuration.path", "value": "ibdissect.toml"}, {"name": "configuration.keys", "value": ", ".join(keys)},
     ]  # fmt: skip
+    told = commanded("lint", lab, "--format", "jsonl", *words, cwd=tmp_path, text=True).stderr
+    assert told.splitlines().count(f"By {said}.") == 1, "nowhere else to say it"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "keys"),
+    [
+        (("--fail-on", "error"), ["ignore", "severity"]), ((), ["ignore", "severity", "fail-on"]),
+        (("--select", "CAP"), ["ignore", "severity", "fail-on"]),
+    ],
+)  # fmt: skip
+def test_where_no_output_says_it_standard_error_does(words: tuple[str, ...], keys: list[str], tmp_path: Path) -> None:
+    (tmp_path / "ibdissect.toml").write_text('ignore = ["PKY"]\nfail-on = "never"\ncolor = "never"\n[severity]\nTXN = "info"\n')
+    lab, said = str(REPO / "captures/pkey-lab.pcap"), f"configuration ibdissect.toml: {', '.join(keys)}"
     for options in (("--format", "jsonl"), ("--format", "gitlab"), ("-q",)):  # nowhere else to say it
         assert commanded("lint", lab, *options, *words, cwd=tmp_path, text=True).stderr.splitlines().count(f"By {said}.") == 1
     for options in (("--format", "json"), ("-q", "--output-file", "junit=x.xml"), ("-q", "--config", "ibdissect.toml")):
         assert "configuration" not in commanded("lint", lab, *options, *words, cwd=tmp_path, text=True).stderr
     (tmp_path / "ibdissect.toml").write_text('color = "never"\n')
-    printed["json"] = commanded("lint", lab, "--format", "json", cwd=tmp_path, text=True).stdout
-    assert "configuration" not in json.loads(printed["json"])
+    printed = commanded("lint", lab, "--format", "json", cwd=tmp_path, text=True).stdout
+    assert "configuration" not in json.loads(printed)
 
 
 @pytest.mark.parametrize(

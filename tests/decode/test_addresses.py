@@ -94,6 +94,7 @@ def answers(link: int, other: bytes, *frames: bytes) -> bool:
     return not any(numbers(interfaces_pcapng([*((0, frame) for frame in frames), (1, other)], link=link)))
 
 
+@pytest.mark.slow
 def test_pairs_are_known_by_their_addresses_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both of them, whatever stands in front of and behind them. Each packet has a window of its own."""
     monkeypatch.setattr(records, "ROWS", 1)

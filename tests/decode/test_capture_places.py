@@ -97,6 +97,7 @@ def test_of_frames_in_no_known_place_the_shortest_interface_counts() -> None:
     assert found.goes_on(MAX_SCOPES + 2, start) == found.goes_on(1, start) and found.goes_on(2, start) > found.goes_on(1, start)
 
 
+@pytest.mark.slow
 def test_a_request_on_an_interface_that_ends_is_not_found_unanswered() -> None:
     pages = [(0, ASKED), (0, SHOWN), (0, get(5, 0x10)), (0, get(5, 0x10))]
     alone, beside = ([one.code for one in lint(pcapng_of(frames, step_ns=700_000_000)) if one.severity != "info"] for frames in (

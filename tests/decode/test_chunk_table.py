@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pytest
 
 from ibdissect.decode import ChunkTable
 from ibdissect.wire.catalog import builtin
@@ -86,6 +87,7 @@ def test_every_field_has_the_values_that_views_read() -> None:
     assert seen > 2000
 
 
+@pytest.mark.slow
 def test_columns_have_the_place_of_each_value() -> None:
     """Counted from the start of the chunk, one for each entry; where a field does not apply, it has none."""
     table = whole()

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ibdissect.wire.expr import Arith, Compare, In
-from tests.cases import every
+from tests.cases import every, few
 from tests.decode.typed import Packets, Typed, divisor, packet, signed
 
 ORDER: dict[str, Callable[[Any, Any], bool]] = {
@@ -40,6 +40,7 @@ def test_pieces_of_bytes_that_hold_others(parts: list[bytes], gaps: list[int], n
     assert (Packets(*packets).filter(f"typed.piece.bytes contains {needle[:4].hex(':')}") if packets else []) == wanted
 
 
+@pytest.mark.slow
 @every(
     ("pieces", "held"),
     [([(0, 3), (3, 6)], True), ([(0, 2), (2, 6)], False), ([(1, 4), (4, 6)], True), ([(0, 2)], False), ([(4, 8), (8, 11)], True),
@@ -51,7 +52,7 @@ def test_what_is_searched_lies_wholly_in_a_piece(pieces: list[tuple[int, int]], 
     assert packets.filter("typed.piece.bytes contains 78:79") == [1] * held + [2]
 
 
-@pytest.mark.parametrize("size", [4, 16])
+@few("size", [4, 16], fast=(0,))
 def test_a_prefix_of_every_length_compares_just_its_bits(size: int) -> None:
     """An address whose last bit of the prefix is changed is in another network, one whose next bit is changed in the same."""
     address = bytes(range(0xA5, 0xA5 + size))

@@ -101,6 +101,7 @@ def test_what_comes_later_does_not_count(tmp_path: Path) -> None:
     assert [row[0] for row in columns(path, "acme.old.value")] == ["5"]
 
 
+@pytest.mark.slow
 def test_a_hello_that_changes_the_version(tmp_path: Path) -> None:
     path = capture(tmp_path / "a.pcap", *TALK[:4], frame(1, hello(2)), frame(2, reply(5, NEW)))
     assert shown(path, "acme.old.value", "acme.new.value") == {4: ["7"], 6: ["9"]}
@@ -117,6 +118,7 @@ def test_changes_beyond_the_bound_make_what_was_before_unknown(tmp_path: Path, c
     assert ([row[0] for row in columns(path, "acme.old.value")] == ["3"]) == known
 
 
+@pytest.mark.slow
 def test_windows_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = capture(tmp_path / "a.pcap", *TALK)
     whole = columns(path, "acme.old.value", "acme.new.value")

@@ -16,7 +16,7 @@ from ibdissect import c_code as native_part
 from ibdissect.capture.opening import open_capture
 from ibdissect.decode import ChunkTable, crcs
 from ibdissect.wire import crc
-from tests.cases import every
+from tests.cases import every, few
 from tests.conftest import a_third_of, shared_captures
 from tests.craft import erf_pcap, ethernet_pcap, native, roce2
 
@@ -159,7 +159,7 @@ def packets_of_every_kind() -> bytes:
 
 
 @pytest.mark.skipif(native_part.sums is None, reason="ibdissect was built without a compiler")
-@pytest.mark.parametrize("fold", [True, False])
+@few("fold", [True, False], fast=(1,))
 def test_c_and_python_sum_alike(fold: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     assert native_part.sums is not None
     before = native_part.sums.fold(fold)

@@ -105,7 +105,7 @@ def test_a_part_of_a_mixed_capture_has_its_copies() -> None:
     assert found_in(shown_twice(native_rc, 247), linter) == [4]
 
 
-@pytest.mark.parametrize("rows", [1, records.ROWS])
+@few("rows", [1, records.ROWS], fast=(1,))
 def test_marks_that_are_set_behind_a_router(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "ROWS", rows)
     frames = [(0, routed(number, marked)) for number in range(5) for marked in (False, True)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ibdissect.decode.identity import NodeId, PortId
 from tests import craft
 from tests.cases import every
@@ -24,6 +26,7 @@ def answered(asked: int, sender: int) -> bool:
     return bool(lint([craft.gmp(4, 1, 0x12, slid=1, dlid=asked), craft.gmp(4, 0x81, 0x12, slid=sender, dlid=1)], "TXN005"))
 
 
+@pytest.mark.slow
 @every(
     ("one", "other", "same"),
     [(32, 33, True), (32, 34, True), (5, 9, False), (1, 2, False), (1, 3, False), (2, 3, True), (128, 255, True), (127, 128, False),

@@ -242,6 +242,7 @@ def test_a_query_shows_the_components_it_names() -> None:
     assert "5A17" not in bytes_left and "5A17" in dump(dissect_row(table, 0, Presenter(show_keys=True)))
 
 
+@pytest.mark.slow
 @every("name", ["reversible", "numb_path", "qos_class", "sl"])
 def test_of_components_that_share_a_byte_only_the_named_one_is_there(name: str) -> None:
     for other in ("reversible", "numb_path", "qos_class", "sl"):
@@ -386,6 +387,7 @@ def test_a_component_without_an_index_is_all_entries_of_an_array() -> None:
     assert hidden & set(range(at, at + 8)) == {at + 6, at + 7}
 
 
+@pytest.mark.slow
 @every(("mask", "values"), [(1, [1, 0, 0]), (2, [0, 2, 0]), (4, [0, 0, 3]), (6, [0, 2, 3]), (3, [1, 2, 0])])
 def test_a_component_at_the_edge_of_its_record(mask: int, values: list[int]) -> None:
     class Edges(Struct):
@@ -400,6 +402,7 @@ def test_a_component_at_the_edge_of_its_record(mask: int, values: list[int]) -> 
     assert [table.values(field).tolist() for field in (Edges.first, Edges.second, Edges.third)] == [[value] for value in values]
 
 
+@pytest.mark.slow
 @every(("mgmt_class", "status", "is_undefined"), [
     (0x01, 0x1C, True), (0x01, 0, False), (0x81, 0x8000, False), (0x81, 0x800C, True), (0x04, 0x0C, True), (0x04, 0x0100, True),
     (0x04, 0x02, False),  # a redirection says where to ask

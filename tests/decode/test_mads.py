@@ -26,6 +26,7 @@ def answered(*frames: bytes, kept: dict[int, int] | None = None) -> dict[int, in
     return dict(zip((column.frame - 1).tolist(), (column.value - 1).tolist(), strict=True))
 
 
+@pytest.mark.slow
 def test_an_answer_has_the_numbers_of_its_request() -> None:
     """Class, transaction, attribute and modifier; the status is the answer's own. A packet of another kind lies between."""
 

@@ -22,6 +22,7 @@ def test_packets_without_transport() -> None:
     assert [column.tolist() for column in columns] == [[1], [7], [8], [0x8001], [9], [4]]
 
 
+@pytest.mark.slow
 @every(
     ("opcode", "by_table"),
     [(0x00, True), (0x1F, True), (0x64, True), (0x7F, True), (0x80, False), (0x9F, False), (0xA0, True), (0xBF, True), (0xC0, False),

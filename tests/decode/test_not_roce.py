@@ -8,7 +8,7 @@ import pytest
 
 from ibdissect.decode.counted_packets import Distinct
 from ibdissect.lint.linter import Linter
-from tests.cases import every
+from tests.cases import every, few
 from tests.craft import erf_pcap, ethernet_pcap, native, roce2
 from tests.decode.made import tables_of
 from tests.rules.findings import rules
@@ -59,10 +59,11 @@ def iperf(seconds: int, **more: int) -> bytes:
     return datagram(struct.pack(">3I", seconds, 1000, 1) + bytes(range(1, 101)), **more)
 
 
-@pytest.mark.parametrize(
+@few(
     "frame",
     [datagram(bytes(64)), datagram(b"\xff" * 64), datagram(struct.pack(">I", 7) + bytes(60)), datagram(bytes(18)), iperf(0x69200000)],
     ids=["zeros", "ones", "count", "short", "iperf3"],
+    fast=(0, 1, 2, 4),
 )
 def test_what_traffic_generators_send(frame: bytes) -> None:
     """Zeros, ones, or a count and zeros; the seconds of iperf3 may look like version 0, with an OpCode that is not defined."""
@@ -105,6 +106,7 @@ def test_without_an_icrc_nothing_is_reported() -> None:
     assert codes(frame) == {"BTH003", "ROC005", "ROC012"}
 
 
+@pytest.mark.slow
 def test_datagrams_too_short_for_a_bth_are_something_else() -> None:
     """A program got port 4791 by chance; one with a BTH, whose AETH does not fit, is a damaged packet."""
     ack = roce2(0x11, ext={"AETH": {"syndrome": 0, "msn": 1}})

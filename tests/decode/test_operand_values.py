@@ -10,6 +10,8 @@ from itertools import product
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
+import pytest
+
 import ibdissect
 from ibdissect.wire.expr import Arith, Compare
 from tests import tunnels
@@ -45,6 +47,7 @@ def holds(op: str, left: list[int], right: list[int], every: bool | None = None)
     return bool(found) and (all(found) if (all_of_them if every is None else every) else any(found))
 
 
+@pytest.mark.slow
 @every("op", ORDER)
 def test_all_values_of_a_packet_are_paired(op: str) -> None:
     def wanted(every: bool | None = None) -> list[int]:

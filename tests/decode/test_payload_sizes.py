@@ -6,6 +6,8 @@ import io
 import re
 import struct
 
+import pytest
+
 import ibdissect
 from ibdissect.decode.payload_sizes import frame_sizes
 from ibdissect.wire.encapsulation import IPv6
@@ -31,11 +33,13 @@ def cut(frame: bytes, captured: int, wire: int | None = None, link: int = 1) -> 
     return head + struct.pack("<IIII", 1, 0, captured, wire or len(frame)) + frame[:captured]
 
 
+@pytest.mark.slow
 @every("number", [0, 1, 3, 4, 255, 256])
 def test_whole_packets(number: int) -> None:
     assert size(ethernet_pcap([roce2(LAST, bytes(number))])) == size(erf_pcap([rc(LAST, bytes(number))])) == number
 
 
+@pytest.mark.slow
 @every("captured", [54, 55, 58, 64, 70, 100, 200])
 def test_packets_that_were_cut(captured: int) -> None:
     assert size(cut(roce2(LAST, bytes(301)), captured)) == 301

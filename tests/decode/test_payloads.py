@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from types import ModuleType
 
+import pytest
+
 from ibdissect.decode import ChunkTable
 from ibdissect.wire.catalog import Catalog, builtin_modules
 from ibdissect.wire.places import Place
@@ -62,6 +64,7 @@ def test_data_of_tcp_begins_behind_the_options(words: int, data: bytes, start: b
     assert found(ethernet(frame), TcpData(start)) == ([] if at is None else [(0, 34 + at, len(frame))])
 
 
+@pytest.mark.slow
 @every(
     ("mask", "value", "there"),
     [

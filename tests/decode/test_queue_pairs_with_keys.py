@@ -77,6 +77,7 @@ def test_messages_of_every_way(way: str) -> None:
     assert not shows(erf_pcap(WAYS[way]))
 
 
+@pytest.mark.slow
 def test_what_is_not_named_is_shown() -> None:
     """Another queue pair, before it was named, another service, an RDMA WRITE."""
     assert shows(erf_pcap([*set_up(), send(qp=0x223)])) and shows(erf_pcap([*set_up(SERVICE), send()]))
@@ -93,6 +94,7 @@ def test_a_clock_that_is_behind(times: tuple[int, ...]) -> None:
     assert not shows(interfaces_pcapng([(0, frames[0]), (0, frames[1]), (1, frames[2])], times=times))
 
 
+@pytest.mark.slow
 def test_addresses_of_roce() -> None:
     """The message is sent by IPv6 or over RoCE v1; REQ and REP are divided into fragments of IP."""
     before = [roce(one) for one in set_up()]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 from itertools import permutations
 
+import pytest
+
 import ibdissect
 from tests.cases import every
 from tests.craft import gmp, interfaces_pcapng
@@ -36,6 +38,7 @@ def matched(times: list[int], *pairs: tuple[int, int]) -> list[bool]:
     return [found.get(at + answer) == at + ask for at, (ask, answer) in zip(begin, pairs, strict=True)]
 
 
+@pytest.mark.slow
 @every(("times", "found"), [
     ([0, 1], False), ([5, 5], False), ([2, 1], True), ([WITHIN_NS, 0], True),
     ([WITHIN_NS + 1, 0], False),  # the clock was set back

@@ -44,6 +44,7 @@ def selected(text: str, *, whole: bool, window: int = 1 << 20) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 @every("window", [200, 1 << 20])
 @every(
     ("text", "wanted"),

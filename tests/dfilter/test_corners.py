@@ -63,6 +63,7 @@ def test_says_what_is_wrong(text: str, said: str) -> None:
     assert said in str(caught.value)
 
 
+@pytest.mark.slow
 @every("pattern", [rb"[\b]", rb"[\012]", rb"[\0]", rb"a\012", rb"[\x41-\x43]+", rb"[]a]", rb"[^]]", rb"[\d\s]", rb"[a\-z]"])
 def test_classes_of_bytes_are_those_of_re(pattern: bytes) -> None:
     theirs = re.compile(pattern, re.IGNORECASE)
@@ -70,6 +71,7 @@ def test_classes_of_bytes_are_those_of_re(pattern: bytes) -> None:
     assert found(pattern, texts) == [theirs.search(text) is not None for text in texts]
 
 
+@pytest.mark.slow
 @every(
     ("pattern", "yes", "no"),
     [(rb"[[:alpha:]]", b"azAZ", b"09 _\xe4"), (rb"[[:^digit:]]", b"a_ ", b"0123456789"), (rb"[[:xdigit:]_]", b"09afAF_", b"gG "),

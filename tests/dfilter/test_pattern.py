@@ -108,6 +108,7 @@ def test_says_what_is_refused_and_where(pattern: bytes, reason: str, at: int) ->
     assert reason in str(caught.value) and caught.value.column == len(front) + at
 
 
+@pytest.mark.slow
 @every(
     ("pattern", "yes", "no"),
     [
@@ -125,6 +126,7 @@ def test_what_makes_backtracking_endless_is_linear() -> None:
         assert compile_filter(f'frame matches "{pattern}"').rows(table).tolist() == [there], pattern
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=30), st.lists(st.binary(max_size=10), max_size=4))
 def test_any_bytes_are_a_pattern_or_refused(pattern: bytes, texts: list[bytes]) -> None:
     text = f'frame matches "{asked(pattern)}"'

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pytest
 
 from ibdissect.dissect.frame_trees import dissect_row
 from ibdissect.dissect.json_lines import JsonLines
@@ -54,6 +55,7 @@ def in_json(fields: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         yield from in_json(field.get("fields", []))
 
 
+@pytest.mark.slow
 @every(("frame", "name", "text"), CASES)
 def test_text(frame: bytes, name: str, text: str) -> None:
     table = native_table([frame])

@@ -46,6 +46,7 @@ def shown(tmp_path: Path, data: bytes, plugin: str = "") -> tuple[str, str]:
     return outline(tree), tree.summary.info
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_said_and_stays_in_its_place(tmp_path: Path) -> None:
     tree, info = shown(tmp_path, b"\1\x07" + b"\1\3\0\7abc" + b"\0\1" + b"\2\xff\0\x0a\0\x0b")
     assert "[Inner: Blob should have 255 bytes, 199 are there]" in tree

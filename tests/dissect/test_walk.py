@@ -63,6 +63,7 @@ def compare(table: ChunkTable, step: int = 1) -> None:
         assert (found["source"], found["info"]) == (tree.summary.source, tree.summary.info)
 
 
+@pytest.mark.slow
 def test_bulk_and_tree_agree_on_crafted_frames() -> None:
     for table in crafted():
         compare(table)

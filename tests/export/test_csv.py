@@ -74,6 +74,7 @@ def seconds(nanoseconds: int) -> str:
     return f"{'-' * (nanoseconds < 0)}{abs(nanoseconds) // 10**9}.{abs(nanoseconds) % 10**9:09d}"
 
 
+@pytest.mark.slow
 def test_texts(tmp_path: Path) -> None:
     """Of letters of all planes that a NodeDescription has room for, with and without what needs quotes."""
     luck = random.Random(5)
@@ -84,6 +85,7 @@ def test_texts(tmp_path: Path) -> None:
     assert [cell for _, cell in rows] == texts
 
 
+@pytest.mark.slow
 def test_wide_rows_are_joined_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows wider than a piece, and columns of texts and of numbers side by side: the same rows, in order."""
     frames = described(*("x" * (number % 7) for number in range(100)))

@@ -13,6 +13,7 @@ from ibdissect.lint.rule import REGISTRY
 from ibdissect.pipeline.check import CheckOptions
 from ibdissect.pipeline.check import check as check_file
 from ibdissect.plugins import load
+from tests.cases import few
 from tests.craft import erf_pcap
 from tests.standard import NODE_INFO, PORT_INFO, SET
 from tests.subnet.made import answer, ask, node, port_info, switch
@@ -185,7 +186,7 @@ def told(path: Path, frames: list[bytes], *lines: str, **options: Any) -> Found:
     return [(one.frame, one.message, [(each.frame, each.why) for each in one.related]) for one in report.findings]
 
 
-@pytest.mark.parametrize(
+@few(
     ("condition", "proof"),
     [
         ("(previous(PortInfo.lmc) == 0) & (previous(NodeInfo.num_ports) == 1)", 2),
@@ -193,6 +194,7 @@ def told(path: Path, frames: list[bytes], *lines: str, **options: Any) -> Found:
         ("(PortInfo.lid == previous(PortInfo.lid)) | ~(previous(NodeInfo.num_ports) > 1)", 2),
         ("~(previous(PortInfo.lmc) > 1) & (PortInfo.lmc < previous(NodeInfo.num_ports))", 1),
     ],
+    fast=(0, 2, 3),
 )  # fmt: skip
 def test_the_first_word_is_the_proof(condition: str, proof: int, tmp_path: Path) -> None:
     """What is negated proves nothing."""
@@ -207,6 +209,7 @@ def test_a_condition_may_be_a_single_comparison(condition: str, tmp_path: Path) 
     assert [frame for frame, _, _ in told(tmp_path, frames, "at = PortInfo.lmc", f"when = {condition}")] == [3]
 
 
+@pytest.mark.slow
 def test_no_such_rule_judges_packets_of_uncertain_subnets(tmp_path: Path) -> None:
     """Nor do sequences. One packet is enough for SEM003."""
     frames = [HOST, width(2), answer(5, PORT_INFO, port_info(5, link_width_active=1, neighbor_mtu=9))]
@@ -219,6 +222,7 @@ def test_no_such_rule_judges_packets_of_uncertain_subnets(tmp_path: Path) -> Non
         assert sorted({one.code for one in report.findings if one.frame > report.frames - len(frames)}) == codes
 
 
+@pytest.mark.slow
 def test_what_one_answer_holds(tmp_path: Path) -> None:
     """Its own fields, those of its MAD, what was shown before (0: nothing), and arithmetic on them."""
     frames = [HOST, width(2, header={"transaction_id": 0x77}), width(1, header={"transaction_id": 0x78})]

@@ -19,7 +19,7 @@ from ibdissect.subnet import FabricFollower
 from ibdissect.wire.headers import BTH, DETH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.words import Hit, Rule, on_chunk, on_end
-from tests.cases import every
+from tests.cases import every, few
 from tests.craft import erf_pcap, flipped, gmp, rc, sealed, smp, vcrc
 from tests.decode.made import tables_of
 from tests.rules.cases import inform
@@ -256,7 +256,7 @@ def test_a_finding_that_another_one_proves_wrong_already_is_its_consequence(
     assert [part.why for part in one.related if part.frame == consequence_at][-1].startswith(f"therefore {consequence} ")
 
 
-@pytest.mark.parametrize("chunks", [(), (10,), (1,) * 14])
+@few("chunks", [(), (10,), (1,) * 14], fast=(0, 1))
 def test_packets_from_before_the_sweep_was_complete_stay_their_own_finding(chunks: tuple[int, ...]) -> None:
     *others, last = sweep(top=4)
     found = lint([*others, data(dlid=9), last, *[data(dlid=9)] * 3], "LNK020", "LNK021", chunks=chunks)

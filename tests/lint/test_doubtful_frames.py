@@ -11,7 +11,7 @@ import pytest
 from ibdissect.lint import doubtful_frames
 from ibdissect.lint.doubtful_frames import CorruptFrames, LateFrames
 from ibdissect.lint.linter import Linter
-from tests.cases import every
+from tests.cases import every, few
 from tests.craft import erf_pcap, native
 from tests.decode.made import tables_of
 from tests.robustness.manipulations import ETHERNET, Pcap, Record
@@ -36,7 +36,7 @@ def found(frames: list[bytes], codes: tuple[str, ...] = ("ROC006", "SEM034"), wi
     return [(one.code, one.frame, str(one.severity)) for one in linter.finish()]
 
 
-@pytest.mark.parametrize("window", [1 << 20, 600])
+@few("window", [1 << 20, 600], fast=(1,))
 def test_a_damaged_frame_proves_little_about_others(window: int) -> None:
     frames = [*OTHERS, LESSON, CONTRADICTS]
     assert found(frames, window=window) == [("SEM034", 5, "error")]
@@ -58,7 +58,7 @@ def test_without_checks_of_the_icrc() -> None:
     assert found([*OTHERS, damaged(LESSON), CONTRADICTS], codes=("SEM034",)) == [("SEM034", 5, "error")]
 
 
-@pytest.mark.parametrize("window", [1 << 20, 600])
+@few("window", [1 << 20, 600], fast=(0,))
 def test_the_first_are_remembered_and_the_others_reported_in_every_window(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
     codes = ("ROC006", "SEM034", "CAP016")
     frames = [*OTHERS, *OTHERS, *OTHERS, damaged(LESSON), *OTHERS, damaged(OTHERS[0]), *OTHERS, CONTRADICTS]

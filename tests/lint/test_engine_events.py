@@ -296,6 +296,7 @@ def test_the_oldest_flow_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [(one.what, one.count, one.frame) for one in linter.context.dropped()] == [("flows with findings", 2, 3)]
 
 
+@pytest.mark.slow
 def test_flows_are_distinguished_by_every_byte() -> None:
     gids = [bytes([first, *bytes(6), middle, *bytes(7), last]) for first in (0, 1) for middle in (0, 1) for last in (0, 1)]
     for window in (1, 1 << 20):  # a chunk for each packet, and one for all

@@ -59,6 +59,7 @@ def test_unknown_nodes(number: int, lid: int, codes: set[str]) -> None:
     assert found(answer(5, PORT_INFO, port_info(lid, **BAD), modifier=number)) == codes
 
 
+@pytest.mark.slow
 def test_copies_in_a_set() -> None:
     """A read-only component of a Set has the value that the port showed; without that the copy counts, unless it is 0.
 

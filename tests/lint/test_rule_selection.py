@@ -87,6 +87,7 @@ UNKNOWN_METHOD = [gmp(4, 0x15, 0x12, slid=1, dlid=2), gmp(4, 0x81, 0x12, slid=2,
 """PM009, and as its consequence TXN006."""
 
 
+@pytest.mark.slow
 def test_codes_may_stand_in_one_text() -> None:
     for chosen in ("PM009, TXN006", ["PM, TXN006"], ["", "TXN006", "pm009"]):
         assert found(UNKNOWN_METHOD, select=chosen) == ["PM009"]

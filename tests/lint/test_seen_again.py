@@ -17,6 +17,7 @@ from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.words import Rule
+from tests.cases import few
 from tests.craft import erf_pcap, mad, smp, ud
 from tests.decode.made import tables_of
 from tests.rules.made.subnets import sweep
@@ -120,7 +121,7 @@ for made in (OfPacket, OfPort, OfTransaction):
     REGISTRY.pop(made.code)
 
 
-@pytest.mark.parametrize("few", [1, 1 << 30])
+@few("few", [1, 1 << 30], fast=(1,))
 def test_a_rule_that_asks_for_the_transaction_id_sees_every_packet(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     frames = [answer(5, NODE_INFO, node(5)), *[answer(5, PORT_INFO, port_info(5))] * 11]
     assert [one[1] for one in judged(apart(frames), [OfTransaction], few, 800, monkeypatch)] == [9]

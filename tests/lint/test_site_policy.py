@@ -134,6 +134,7 @@ def linted(policy: SitePolicy | None, show_keys: bool = False) -> list[Finding]:
     return check(io.BytesIO(capture), pickle.loads(pickle.dumps(options))).findings
 
 
+@pytest.mark.slow
 def test_findings_mask_keys_and_need_a_policy() -> None:
     with_policy = linted(SitePolicy(m_keys=frozenset({KEY})))
     assert {finding.code for finding in with_policy} == {"MKY002", "MKY005", "MKY013"}

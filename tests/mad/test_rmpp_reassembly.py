@@ -127,6 +127,7 @@ def test_memory_is_bounded_by_transfers_and_by_bytes(monkeypatch: pytest.MonkeyP
         assert sum(rmpp_reassembly.SEGMENT * many + rmpp_reassembly.REPEAT * again for many, again in held) <= rmpp_reassembly.MAX_BYTES
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 7), st.integers(0, 2**32 - 1), st.binary(max_size=220), st.integers(0, 65535))))
 def test_no_messages_make_it_fail(hostile: list[tuple[int, int, int, bytes, int]]) -> None:
     frames = [segment(number, flags, 20 + len(data), data, kind=kind, step=8 * step) for kind, flags, number, data, step in hostile]

@@ -111,6 +111,7 @@ def seen_in(path: Path, frames: list[bytes], *words: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_what_a_vendor_sends_in_segments_is_shown_where_it_is_whole(tmp_path: Path) -> None:
     ask, first, middle, last = vendor_frames()
     path = tmp_path / "a.pcap"

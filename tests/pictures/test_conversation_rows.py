@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests import shown
 from tests.screen_model import made
 
 from .looks import portrait
 
 
+@pytest.mark.slow
 def test_latency_of_a_clean_conversation(repo: Path) -> None:
     with portrait(repo / "captures/rxe-rping.pcap") as found:
         (talk,) = shown.report(found)["conversations"]

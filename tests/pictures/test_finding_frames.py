@@ -17,6 +17,7 @@ from tests.report.test_formats import finding
 from .looks import portrait
 
 
+@pytest.mark.slow
 def test_the_bytes_of_a_finding_are_marked(repo: Path) -> None:
     with portrait(repo / "captures/pkey-lab.pcap") as lab:
         one = next(one for one in lab.report.findings if one.code == "PKY003")

@@ -15,6 +15,7 @@ from .looks import portrait
 STEP = 26
 
 
+@pytest.mark.slow
 def test_the_conversation_of_the_worst_finding(repo: Path) -> None:
     with portrait(repo / "captures/pkey-lab.pcap") as found:
         first, *_ = made = ladders(found)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ibdissect.lint.finding import Finding, Severity
 from ibdissect.pictures.marks import marks
 
 from .looks import portrait
 
 
+@pytest.mark.slow
 def test_ports_named_by_findings(repo: Path) -> None:
     with portrait(repo / "captures/pkey-lab.pcap") as lab:
         found = {port.lid: mark for port, mark in marks(lab).items()}

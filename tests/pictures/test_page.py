@@ -78,6 +78,7 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
     assert "<script>alert(1)</script>" in text.replace("&lt;", "<").replace("&gt;", ">") and "\\u202egpj.exe" in found.text
 
 
+@pytest.mark.slow
 def test_keys_are_hidden(tmp_path: Path) -> None:
     path = made.capture(tmp_path)
     found = shown(path)
@@ -110,6 +111,7 @@ def test_changes_of_the_subnet(repo: Path) -> None:
 pytest.importorskip("jinja2")
 
 
+@pytest.mark.slow
 def test_all_pictures(repo: Path) -> None:
     with portrait(repo / "captures/pkey-lab.pcap") as found:
         made = pictures(found, 1, 4)

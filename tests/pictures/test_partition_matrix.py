@@ -6,6 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from ibdissect.pictures.partition_matrix import matrix
 from ibdissect.screen_model.findings_store import FindingsStore
 from ibdissect.subnet.model import Subnet
@@ -15,6 +17,7 @@ from tests.subnet.made import p_keys
 from .looks import SWITCH, fat_tree, portrait
 
 
+@pytest.mark.slow
 def test_the_lab_capture(repo: Path) -> None:
     with portrait(repo / "captures/pkey-lab.pcap") as lab:
         found = matrix(lab)

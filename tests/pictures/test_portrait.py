@@ -10,6 +10,7 @@ from ibdissect.lint.finding import CaptureReport
 from ibdissect.pictures.portrait import read
 from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.rules import load
+from tests.cases import few
 from tests.screen_model import made
 
 from .looks import portrait
@@ -30,11 +31,12 @@ def same_as_lint(path: Path) -> None:
     assert facts(report) == facts(wanted)
 
 
-@pytest.mark.parametrize("name", ["pkey-lab.pcap", "rxe-nak-bad-rkey.pcap", "opensm-first-sweep.pcap"])
+@few("name", ["pkey-lab.pcap", "rxe-nak-bad-rkey.pcap", "opensm-first-sweep.pcap"], fast=(2,))
 def test_a_portrait_says_what_lint_says(name: str, repo: Path) -> None:
     same_as_lint(repo / "captures" / name)
 
 
+@pytest.mark.slow
 def test_every_packet_of_a_finding_counts_over_time(repo: Path) -> None:
     with portrait(repo / "captures/pkey-lab.pcap") as found:
         parts = found.over_time(37)

@@ -54,6 +54,7 @@ def asked(tmp_path: Path, unit: Any, options: CheckOptions = OPTIONS, *chosen: s
     return render("json", [Cache.of(str(tmp_path / "cache"), options, *chosen).check(unit, options)], Run())
 
 
+@pytest.mark.slow
 def test_the_same_report(capture: Path, tmp_path: Path, checks: list[Any]) -> None:
     first = asked(tmp_path, str(capture))
     assert asked(tmp_path, str(capture)) == first and len(checks) == 1 and "PKY001" in first
@@ -75,6 +76,7 @@ def test_other_options(capture: Path, tmp_path: Path, checks: list[Any]) -> None
     assert asked(tmp_path, str(capture)) == first and len(checks) == 1 + len(others)
 
 
+@pytest.mark.slow
 def test_other_bytes_filters_and_versions(capture: Path, tmp_path: Path, checks: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     asked(tmp_path, str(capture))
     asked(tmp_path, str(capture), OPTIONS, "bth", None)
@@ -94,6 +96,7 @@ def test_plugins_are_known_by_their_text(capture: Path, tmp_path: Path, checks: 
     assert len(checks) == 2
 
 
+@pytest.mark.slow
 def test_damaged_and_foreign_entries(capture: Path, tmp_path: Path, checks: list[Any]) -> None:
     first = asked(tmp_path, str(capture))
     (entry,) = entries(tmp_path / "cache")
@@ -178,6 +181,7 @@ def test_a_poisoned_entry_is_not_used(capture: Path, tmp_path: Path, checks: lis
         assert asked(tmp_path, str(capture)) == first and len(checks) == number, (old, new)
 
 
+@pytest.mark.slow
 def test_an_entry_that_is_larger_than_memory_is_not_read(
     capture: Path, tmp_path: Path, checks: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,6 +64,7 @@ def test_a_thread_that_reads_ahead_changes_nothing(name: str, ahead: list[str]) 
     assert len(ahead) > 1
 
 
+@pytest.mark.slow
 def test_no_thread_is_started_for_a_small_capture(ahead: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "AHEAD_FROM", 1 << 20)
     assert report(ROOT / "captures" / CAPTURES[0], 2, 12 << 20).frames and not ahead

@@ -31,6 +31,7 @@ def named(capture: bytes, code: str) -> list[bool]:
     return ["from LID" in one["message"] for one in found if one["code"] == code]
 
 
+@pytest.mark.slow
 def test_only_the_last_frames_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are those with datagrams, and those that somebody asked for; where there is room for others only, nobody is named."""
     monkeypatch.setattr(records, "ROWS", 1)

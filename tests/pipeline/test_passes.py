@@ -11,6 +11,7 @@ from ibdissect.pipeline import passes
 from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.rules import load
 from tests import craft
+from tests.cases import few
 from tests.conftest import REPO
 
 RULES = load()
@@ -44,19 +45,21 @@ def test_what_a_pass_needs_comes_before_it() -> None:
         assert i == 0 or each.needs, "only the first needs none"
 
 
-@pytest.mark.parametrize(
+@few(
     ("capture", "wanted"),
     [
         ("rxe-rping.pcap", ["Judge", "Settle", "WordFindings"]),
         ("pkey-lab.pcap", ["Judge", "Settle", "WordFindings"]),
         ("mkey-enforced.pcap.gz", ["Judge", "Settle", "NumberKeys", "WordFindings"]),
     ],
+    fast=(0, 1),
 )
 def test_a_capture_is_read_again_only_for_what_its_end_showed(capture: str, wanted: list[str], made: list[str]) -> None:
     check(str(REPO / "captures" / capture), CheckOptions(rules=RULES))
     assert made == wanted
 
 
+@pytest.mark.slow
 def test_what_can_be_read_once_is_read_once(made: list[str]) -> None:
     check(OnceOnly((REPO / "captures/mkey-enforced.pcap.gz").read_bytes()), CheckOptions(rules=RULES))
     assert made == ["Judge", "Settle", "WordFindings"]

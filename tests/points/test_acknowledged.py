@@ -52,11 +52,13 @@ def in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matching_in_windows, "REORDERED_NS", APART)
 
 
+@pytest.mark.slow
 def test_an_ack_confirms_all_before_it(tmp_path: Path) -> None:
     found = proofs(tmp_path, (SEND, LAST, -1), (SEND, 0, -1), (SEND, 1, -1), (ACKNOWLEDGE, 0, ACK), (SEND, 2, -1))
     assert found == ["answered", "answered", "", "", ""]
 
 
+@pytest.mark.slow
 def test_what_an_rnr_nak_answers_has_arrived(tmp_path: Path) -> None:
     """The sender repeats it for want of a buffer, not because it was lost."""
     assert proofs(tmp_path, (SEND, 1, -1), (ACKNOWLEDGE, 1, RNR), (SEND, 1, -1), (SEND, 2, -1))[0] == "answered"
@@ -86,12 +88,14 @@ def test_which_copy_was_answered_is_unknown(tmp_path: Path, monkeypatch: pytest.
     assert proofs(tmp_path, *packets, every=40, window=8)[0] == "absent"
 
 
+@pytest.mark.slow
 def test_a_nak_asks_for_the_last_copy_before_it(tmp_path: Path) -> None:
     packets = (SEND, 1, -1), (SEND, 2, -1), (SEND, 3, -1), (ACKNOWLEDGE, 2, NAK), (SEND, 2, -1), (SEND, 3, -1), (ACKNOWLEDGE, 3, ACK)
     assert proofs(tmp_path, *packets) == ["answered", "nak likely", "", "", "", "", ""]
     assert proofs(tmp_path, (SEND, 1, -1), (ACKNOWLEDGE, 1, RNR)) == ["answered", ""]
 
 
+@pytest.mark.slow
 def test_windows_prove_what_the_whole_proves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Copies, NAKs and answers in other windows than the packets that they tell of."""
     chosen, sent, psn = random.Random(3), list[Packet](), LAST - 20

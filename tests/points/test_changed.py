@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import few
 from tests.craft import flipped
 
 from .world import UD_SEND, World
@@ -13,7 +14,7 @@ from .world import UD_SEND, World
 IP, BTH = 14, 14 + 20 + 8
 
 
-@pytest.mark.parametrize(("at", "name"), [(BTH + 3, "p_key"), (BTH + 12, "payload"), (IP + 19, "address")])
+@few(("at", "name"), [(BTH + 3, "p_key"), (BTH + 12, "payload"), (IP + 19, "address")], fast=(2,))
 def test_changed_is_not_lost(tmp_path: Path, at: int, name: str) -> None:
     """PSN 40 is changed in front of the tap, PSN 30 in front of the server, which drops it and asks again; PSN 20 is lost."""
     world = World()
@@ -33,6 +34,7 @@ def test_changed_is_not_lost(tmp_path: Path, at: int, name: str) -> None:
     assert len(said["packets"]) == len(numbers) == world.sent
 
 
+@pytest.mark.slow
 def test_which_became_which(tmp_path: Path) -> None:
     """Two different packets with the same PSN within microseconds, one arrives changed: neither is claimed as lost."""
     world = World(points=("client", "server"))
@@ -45,7 +47,7 @@ def test_which_became_which(tmp_path: Path) -> None:
     assert all("payload" not in pair["changed"] for pair in result["pairs"])
 
 
-@pytest.mark.parametrize(("payload", "packets_of_other", "changed"), [(b"mine", 10, 0), (b"mine", 1, 1), (b"else", 1, 0)])
+@few(("payload", "packets_of_other", "changed"), [(b"mine", 10, 0), (b"mine", 1, 1), (b"else", 1, 0)], fast=(1, 2))
 def test_two_senders_of_datagrams(tmp_path: Path, payload: bytes, packets_of_other: int, changed: int) -> None:
     """Packets to one queue pair from another address, with the PSNs of the client's, which the client's point does not show; the server's
     misses one of the client's. Without a right ICRC, as in a cut packet, what follows the BTH tells them apart, or that the other address

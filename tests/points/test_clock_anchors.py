@@ -49,6 +49,7 @@ def test_the_two_ways_of_a_long_path(tmp_path: Path, hop: int, steps: dict[int, 
     assert [one["offset_ns"] for one in found] == pytest.approx(offsets, abs=hop)
 
 
+@pytest.mark.slow
 def test_a_step_between_two_flows_is_no_long_path(tmp_path: Path) -> None:
     """One ends where the other begins: the few packets that lie together differ by the step."""
     world = World(points=("client", "server"), clocks={"server": behind(1_000_000, 0, {197_000_000: 5_000_000})})

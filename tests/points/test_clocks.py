@@ -30,6 +30,7 @@ def test_clocks_of_the_simulation(tmp_path: Path, steps: dict[int, int]) -> None
             assert abs(offset - (own - START - true)) <= min(segment["uncertainty_ns"], 1_700), (name, frame)
 
 
+@pytest.mark.slow
 def test_stamps_of_a_batch_are_late(tmp_path: Path) -> None:
     """One direction is stamped late, in batches: that is no offset."""
     world = World(points=("client", "server"))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ibdissect.errors import CaptureError
+from tests.cases import few
 from tests.conftest import SHARED
 
 from . import lost_packets
@@ -34,6 +35,7 @@ def test_losses_and_matches_are_those_of_the_simulation(tmp_path: Path) -> None:
         assert len({numbers[name][frame - 1] for name, frame in zip(world.points, row, strict=True) if isinstance(frame, int)}) == 1
 
 
+@pytest.mark.slow
 def test_what_a_point_may_have_missed_is_no_loss(tmp_path: Path) -> None:
     """Cutting frames from a file loses nothing."""
     world = World(points=("client", "server"))
@@ -75,7 +77,7 @@ def test_a_pair_of_which_every_packet_was_changed(tmp_path: Path) -> None:
         world.result(tmp_path)
 
 
-@pytest.mark.parametrize("mirrored", ["client", "server"])
+@few("mirrored", ["client", "server"], fast=(1,))
 def test_a_mirror_that_records_all_twice_too_far_apart(mirrored: str, tmp_path: Path) -> None:
     """The bytes are the same, so nothing rewrites them; half as far apart, they are copies."""
     for apart, refused in ((50_000, False), (150_000, True)):

@@ -32,6 +32,7 @@ def test_a_silent_responder_is_told_from_the_network(tmp_path: Path) -> None:
     assert some["why"].endswith("; 5 of 8 sendings were lost between tap and server")
 
 
+@pytest.mark.slow
 def test_what_follows_from_silence_is_not_said_where_another_point_shows_more(tmp_path: Path) -> None:
     """The last sending is followed by none, so that alone does not prove that it was lost; but no point behind has it."""
     for world, said in (
@@ -65,6 +66,7 @@ def test_a_point_that_misses_packets_proves_no_loss(tmp_path: Path) -> None:
     assert "lost_between" not in found["detail"]
 
 
+@pytest.mark.slow
 def test_sendings_while_the_point_behind_did_not_capture(tmp_path: Path) -> None:
     """Those are not said to be lost; where others arrived, of what became of them nothing is said."""
     for captured, first, said in (
@@ -90,6 +92,7 @@ def test_clocks_are_told_as_exactly_as_they_are_known(tmp_path: Path, own: int, 
     assert f"that of tap is {said}. " in text
 
 
+@pytest.mark.slow
 def test_a_direction_that_another_point_has_is_not_asked_for(tmp_path: Path) -> None:
     """Each point captured what its host sends: together they have both directions."""
     world = World(points=("client", "server"))

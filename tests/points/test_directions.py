@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import few
+
 from .world import World, behind, said
 
 
@@ -16,7 +18,7 @@ def ways(paths: list[str]) -> tuple[set[tuple[str, str]], bool]:
     return {(pair["from"], pair["to"]) for pair in found["pairs"]}, not assumed
 
 
-@pytest.mark.parametrize("offset", [-5_000_000_000, 0, 5_000_000_000])
+@few("offset", [-5_000_000_000, 0, 5_000_000_000], fast=(0, 1))
 def test_both_directions_tell(tmp_path: Path, offset: int) -> None:
     world = World(points=("client", "server"), clocks={"server": behind(offset, 80)})
     world.conversation(40, lost={20: "server"})
@@ -38,6 +40,7 @@ def test_a_tap_that_sees_one_direction(tmp_path: Path) -> None:
     assert ways(world.write(tmp_path)) == (there | {("server", "client")}, True)
 
 
+@pytest.mark.slow
 def test_without_a_second_direction_losses_tell(tmp_path: Path) -> None:
     world = World(points=("late", "early"))
     for psn in range(30):

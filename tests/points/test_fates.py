@@ -35,6 +35,7 @@ def test_each_loss_has_its_place_and_its_first_frame(tmp_path: Path) -> None:
     assert [one for one in found["lost"] if one["to"] == 1] == wanted
 
 
+@pytest.mark.slow
 def test_a_loss_belongs_to_the_connection_that_was_there(tmp_path: Path) -> None:
     """Queue pairs that are used again, with far PSNs: a loss at the end of the first life, or in the first frame of the second."""
     for late, early in ((True, False), (False, True), (True, True)):

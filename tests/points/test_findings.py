@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.cases import few
 
 from .world import ACKNOWLEDGE, UD_SEND, World
 
@@ -25,7 +25,7 @@ def fault_counts(tmp_path: Path, points: tuple[str, ...] = ("client", "tap", "se
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("what", "expected"), [
+@few(("what", "expected"), [
     ({"changed": {"tap": {"p_key": 0x8001}}}, {("tap", "PTS003", True): 1}),
     ({"changed": {"server": {"flipped": 0x40}}}, {("server", "PTS003", False): 1, ("server", "PTS004", True): 1}),
     ({"twice": ("tap", "server")}, {("tap", "PTS002", True): 1, ("server", "PTS002", True): 1}),
@@ -37,7 +37,7 @@ def fault_counts(tmp_path: Path, points: tuple[str, ...] = ("client", "tap", "se
     ({"twice": ("tap", "server"), "opcode": UD_SEND, "dest_qp": 0xFFFFFF}, {("tap", "PTS002", False): 1, ("server", "PTS002", False): 1}),
     ({"missing": ("tap",)}, {}),
     ({}, {}),
-])  # fmt: skip
+], fast=(1, 7, 8))  # fmt: skip
 def test_one_packet(tmp_path: Path, what: dict[str, Any], expected: dict[tuple[str, str, bool], int]) -> None:
     assert fault_counts(tmp_path, **what) == expected
 
@@ -52,9 +52,10 @@ def test_losses_and_lost_notifications(tmp_path: Path) -> None:
     assert [{code: len(entries) for code, entries in one.items()} for one in found] == [{}, {"PTS001": 1}, {"PTS005": 10}]
 
 
-@pytest.mark.parametrize(
+@few(
     ("points", "every", "sure"),
     [(("client", "server"), 4, False), (("client", "tap", "server"), 4, True), (("client", "tap", "server"), 20, False)],
+    fast=(0, 2),
 )
 def test_answers_of_a_way_that_nothing_tests(tmp_path: Path, points: tuple[str, ...], every: int, sure: bool) -> None:
     """A point that has all requests may record the answers worse; behind a tap that has enough of the others they are lost."""
@@ -69,7 +70,7 @@ def test_answers_of_a_way_that_nothing_tests(tmp_path: Path, points: tuple[str, 
     assert [(one.sure, one.words["proof"].startswith("most likely, as ")) for one in found] == [(sure, not sure)] * len(found) and found
 
 
-@pytest.mark.parametrize(("marked", "twin", "expected"), [
+@few(("marked", "twin", "expected"), [
     ({"tap": {"ecn": 3}}, "", [0, 0, 20]),
     ({"server": {"ecn": 3}}, "", [0, 0, 20]),
     ({"client": {"ecn": 3}}, "", [0, 0, 0]),
@@ -77,7 +78,7 @@ def test_answers_of_a_way_that_nothing_tests(tmp_path: Path, points: tuple[str, 
     ({"tap": {"ecn": 3}}, "notified", [0, 0, 0]),
     ({"tap": {"ecn": 3}}, "thinned", [0, 0, 0]),
     ({"tap": {"ecn": 3}}, "short", [0, 0, 0]),
-])  # fmt: skip
+], fast=(0, 1, 4, 5, 6))  # fmt: skip
 def test_marks_without_notification(tmp_path: Path, marked: dict[str, dict[str, Any]], twin: str, expected: list[int]) -> None:
     """Twins: marked before the first point, a CNP, a server that misses a packet it answered, an end within a second."""
     world = World()

@@ -9,6 +9,7 @@ import pytest
 from .world import CLIENT, World
 
 
+@pytest.mark.slow
 def test_repeated_packets(tmp_path: Path) -> None:
     """Keepalives repeat byte for byte; each is matched with itself, and the lost ones are lost."""
     world = World()
@@ -25,6 +26,7 @@ def test_repeated_packets(tmp_path: Path) -> None:
     assert [numbers["tap"][one["frame"] - 1] for one in said["lost"]] == sorted(world.lost) and len(world.lost) == 2
 
 
+@pytest.mark.slow
 def test_duplicates_of_a_mirror_are_one_sighting(tmp_path: Path) -> None:
     world = World()
     world.conversation(100)

@@ -56,6 +56,7 @@ def test_a_host_that_stamps_late(tmp_path: Path) -> None:
     assert "By their stamps" not in notes(exact, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_point_that_misses_packets(tmp_path: Path) -> None:
     world = World()
     world.conversation(100, missing={psn: ["tap"] for psn in range(10, 100, 20)})

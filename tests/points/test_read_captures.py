@@ -13,6 +13,7 @@ from tests.cases import few
 from .world import World, behind, said
 
 
+@pytest.mark.slow
 def test_names_of_points(tmp_path: Path) -> None:
     world = World(points=("a", "b", "c"))
     world.conversation(30)

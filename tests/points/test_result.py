@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from .world import World
 
 
@@ -24,6 +26,7 @@ def test_frames_of_every_packet(tmp_path: Path) -> None:
     assert (one["point"], one["missing_at"], one["why"]) == ("client", "server", "answered")
 
 
+@pytest.mark.slow
 def test_a_packet_that_is_lost_later_passed_the_points_before(tmp_path: Path) -> None:
     """The list of what files lack counts as the pairs of points do."""
     world = World(points=("client", "tap", "spine", "server"))

@@ -22,6 +22,7 @@ def captures(tmp_path: Path) -> list[str]:
     return world.write(tmp_path)
 
 
+@pytest.mark.slow
 def test_written_and_read(captures: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     whole = said(captures)
     monkeypatch.setattr(temporary_files, "IN_MEMORY", 10)

@@ -18,6 +18,7 @@ from .world import ACKNOWLEDGE, SERVER_QP, START, UD_SEND, Fault, World, faults,
 UC_SEND = 0x24
 
 
+@pytest.mark.slow
 def test_a_hole_in_a_file_is_no_loss(tmp_path: Path) -> None:
     """The tap stops recording for a while; what is lost before and after is still certain."""
     world = World(points=("client", "server"))
@@ -29,6 +30,7 @@ def test_a_hole_in_a_file_is_no_loss(tmp_path: Path) -> None:
     assert said["pairs"][0]["outside"] > 40
 
 
+@pytest.mark.slow
 def test_a_file_with_a_hole_proves_no_loss_elsewhere(tmp_path: Path) -> None:
     """Datagrams, which nobody answers, are missing in a file that pauses: it may have paused there, too."""
     for hole, lost in ((0, 8), (1_000_000, 0)):
@@ -99,6 +101,7 @@ def test_a_thinned_capture_proves_no_loss(tmp_path: Path, name: str, step: int) 
     assert claimed <= world.lost.keys()
 
 
+@pytest.mark.slow
 def test_one_missing_packet_proves_nothing(tmp_path: Path) -> None:
     """A point that has all packets of which an answer tells may well have missed one of the others; of many the network lost some."""
     for count, claimed in ((1, 0), (12, 12)):
@@ -110,7 +113,7 @@ def test_one_missing_packet_proves_nothing(tmp_path: Path) -> None:
         assert len(world.result(tmp_path)["lost"]) == claimed
 
 
-@pytest.mark.parametrize("lids", [False, True], ids=["permissive LIDs", "LIDs that change where LID routing ends"])
+@few("lids", [False, True], ids=["permissive LIDs", "LIDs that change where LID routing ends"], fast=(1,))
 def test_how_far_a_directed_route_was_followed(tmp_path: Path, lids: bool) -> None:
     """SMPs over four links, seen on the first, second and fourth: each is another frame on each of them. Some are lost after the second."""
     seen: dict[str, list[tuple[int, bytes]]] = {"sm": [], "middle": [], "leaf": []}
@@ -181,7 +184,7 @@ def test_what_a_point_recorded_of_a_flow(
     assert len(found) == len(lacking) and {one.sure for one in found} == {sure}
 
 
-@pytest.mark.parametrize(("queue_pair", "sure"), [(MULTICAST_QP, False), (0x77, True)])
+@few(("queue_pair", "sure"), [(MULTICAST_QP, False), (0x77, True)], fast=(1,))
 def test_groups_have_members_that_come_and_go(tmp_path: Path, queue_pair: int, sure: bool) -> None:
     """Switches forward a group only to its members: what a point lacks of it need not be lost, and of a queue pair it is."""
     found = datagrams(tmp_path, LOST, dest_qp=queue_pair)["PTS001"]
@@ -197,7 +200,7 @@ def test_datagrams_that_take_several_ways(tmp_path: Path, opcode: int, every: in
     assert len(found) == len(lacking) and {one.sure for one in found} == {sure}
 
 
-@pytest.mark.parametrize(("gap", "sure"), [(40_000, True), (200, False)])
+@few(("gap", "sure"), [(40_000, True), (200, False)], fast=(0,))
 def test_a_recorder_that_drops_a_burst(tmp_path: Path, gap: int, sure: bool) -> None:
     """Ten datagrams that follow each other at once are one accident of a recorder that cannot keep up; ten by themselves are not."""
     found = datagrams(tmp_path, range(45, 55), gap=gap)["PTS001"]
@@ -229,8 +232,8 @@ def test_answers_that_may_be_of_several_connections(tmp_path: Path) -> None:
     assert not any(one.sure for point in world.faults(tmp_path) for one in point.get("PTS001", ()))
 
 
-@pytest.mark.parametrize(("points", "around", "sure"), [
-    (("client", "tap"), 3, True), (("client", "tap"), 12, False), (("client", "tap", "server"), 12, True)])  # fmt: skip
+@few(("points", "around", "sure"), [
+    (("client", "tap"), 3, True), (("client", "tap"), 12, False), (("client", "tap", "server"), 12, True)], fast=(0,))  # fmt: skip
 def test_adaptive_routing_around_the_only_point_behind(tmp_path: Path, points: tuple[str, ...], around: int, sure: bool) -> None:
     """A packet that the receiver asks for may come late, past a point that lacks many packets that arrived; the next one may miss some."""
     world = World(points=points)

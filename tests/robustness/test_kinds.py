@@ -13,6 +13,7 @@ import pytest
 from ibdissect.lint.finding import Evidence, Finding, Severity
 from ibdissect.rules.shared.attribute_rule import AttributeRule
 from ibdissect.rules.shared.not_seen import LearntFactRule
+from tests.cases import few
 from tests.craft import ud
 from tests.rules.cases import CASES, Case
 from tests.rules.test_rules import BY_CODE, PCAPNG, RULES, lint
@@ -129,7 +130,7 @@ def test_lost_packets_make_it_an_info(code: str, pytestconfig: pytest.Config) ->
             assert found - NOTHING_BETWEEN.keys() == set()
 
 
-@pytest.mark.parametrize("code", ["LNK020", "LNK021", "LNK022"])
+@few("code", ["LNK020", "LNK021", "LNK022"], fast=(2,))
 def test_a_path_of_the_subnet_administration_overrules(code: str) -> None:
     """What it names is there: facts that forbid the packet are outdated."""
     proof = files(code, False)[0]

@@ -110,6 +110,7 @@ def shout(fabric: Fabric) -> None:
         fabric.sent(rc(4, b"12345678", lrh={"slid": 1, "dlid": 3}, bth={"destqp": 0x77, "psn": psn, "p_key": 0x8999, "a": 1}))
 
 
+@pytest.mark.slow
 def test_only_a_hole_takes_the_certainty_away() -> None:
     orderly = made(strange_partition)
     first = min(found.frame for found in findings_of(orderly.packed()) if found.code == "PKY003")

@@ -47,6 +47,7 @@ def test_a_request_before_the_key_that_refuses_it() -> None:
     assert [f.code for f in lint([*NODE, REFUSED, *KEYED])] == ["MKY002", "MKY005"]
 
 
+@pytest.mark.slow
 def test_flows_that_share_a_slot_are_counted_apart() -> None:
     """Many partitions at once: every flow has its own exact count."""
     frames = [send(0x8100 + i, i + 1) for i in range(300) for _ in range(2)]
@@ -54,6 +55,7 @@ def test_flows_that_share_a_slot_are_counted_apart() -> None:
     assert sum(f.count for f in found) == 600 and {f.count for f in found} == {2}
 
 
+@pytest.mark.slow
 def test_early_packets_beyond_the_bound_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest flows go first, their counts with them, and it is said (CAP016)."""
     monkeypatch.setattr(early_packets, "MAX_FLOWS", 4)

@@ -10,6 +10,7 @@ import pytest
 from ibdissect.capture.records import ROWS
 from ibdissect.engine.facts import KEPT
 from ibdissect.wire.notice import TrapPKey
+from tests.cases import few
 from tests.craft import native, smp
 from tests.rules.findings import START_NS, lint
 from tests.rules.LNK.cases import LOWERED
@@ -42,7 +43,7 @@ TABLE = back(P_KEY_TABLE, p_keys(0xFFFF), [1, 2])
 STARTS = back(PORT_INFO, port_info(5, operational_vls=1, port_state=2), [1, 2])
 
 
-@pytest.mark.parametrize("code", FOREIGN)
+@few("code", FOREIGN, fast=(1,))
 def test_a_port_that_nobody_is_seen_to_arm(code: str) -> None:
     assert at_the_end(code, [*sweep(), TABLE, FOREIGN[code]], *BOTH) == ["error"]
     assert at_the_end(code, [*sweep(), STARTS, TABLE, FOREIGN[code]], *BOTH) == ["info"]

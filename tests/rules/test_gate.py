@@ -169,6 +169,7 @@ def test_what_nobody_recorded_is_not_known() -> None:
         assert [str(one.severity) for one in found if one.code == "PKY003"] == [loud], (polls, each, pause)
 
 
+@pytest.mark.slow
 def test_who_writes_what_it_read_is_no_manager() -> None:
     """A tool on the host whose link is recorded: the manager writes the ports elsewhere."""
 

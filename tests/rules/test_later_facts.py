@@ -76,7 +76,7 @@ def test_counted_later(code: str, body: bytes, attribute: int, fields: dict[str,
     assert of(code, lint([CA, shown, request, counted], rows)) == [(3, 1)]
 
 
-@pytest.mark.parametrize("rows", [None, 1])
+@few("rows", [None, 1], fast=(0,))
 def test_counted_later_in_a_swept_subnet(rows: int | None) -> None:
     later = port_info(2, operational_vls=1, p_key_violations=9)
     frames = [*sweep(), data(dlid=7), answer(2, PORT_INFO, later, modifier=1), data(dlid=7)]
@@ -101,7 +101,7 @@ def test_ports_that_differ_are_findings_of_their_own() -> None:
     assert "leaves by port 99" in found[0].message and "leaves by port 25" in found[1].message
 
 
-@pytest.mark.parametrize("rows", [None, 1])
+@few("rows", [None, 1], fast=(0,))
 def test_a_table_that_was_rewritten_unseen_proves_little(rows: int | None) -> None:
     """The next reading shows other keys: somebody wrote them where the capture does not see it, perhaps before the packet was sent."""
     packet = native(0x04, bytes(8), slid=3, dlid=5, bth={"p_key": 0x9999, "destqp": 0x12})

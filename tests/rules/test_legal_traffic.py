@@ -9,6 +9,7 @@ import pytest
 
 from ibdissect.wire.sm import SMInfo
 from ibdissect.wire.sm_tables import GUIDInfo, VLArbitrationTable
+from tests.cases import few
 from tests.craft import build, smp
 from tests.rules.findings import lint
 from tests.rules.made.conversations import WAIT
@@ -90,7 +91,7 @@ OF_PORT_6 = [answer(6, NODE_INFO, node(6)), answer(6, GUID_INFO, build(GUIDInfo,
 KEEPS = answer(5, GUID_INFO, build(GUIDInfo, guid_block=[GUID_5]))
 
 
-@pytest.mark.parametrize("rows", [0, 1])
+@few("rows", [0, 1], fast=(0,))
 def test_a_guid_that_a_port_shows_is_its_own(rows: int) -> None:
     """A manager of a virtual machine has an alias GUID; who writes the GUIDs copies what it read."""
     of_alias = answer(5, SM_INFO, build(SMInfo, guid=0xA1, act_count=1, sm_state=STANDBY))
@@ -182,6 +183,7 @@ def moved(lid: int, to: int, method: int = SET) -> bytes:
     return smp(method, PORT_INFO, port_info(to, **(STATES if method == SET else {})), header={"transaction_id": 0x1300 + lid}, **ends)
 
 
+@pytest.mark.slow
 def test_who_is_named_by_a_lid() -> None:
     """Where no manager is seen, a LID is another node's after a while; and while a manager writes LIDs."""
     asks, beside = ask(5, SWITCH_INFO), ask(6, PORT_INFO)
@@ -261,7 +263,7 @@ ENABLED: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("code", ENABLED)
+@few("code", ENABLED, fast=(2,))
 def test_a_port_that_has_by_now_what_it_lacked(code: str) -> None:
     """With other firmware, or another cable; a port that only repeats the Set does not say so."""
     lacks, enabled, has = ENABLED[code]
@@ -343,7 +345,7 @@ PARTITIONED = [CA, answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x0042)), answer(1, NOD
 JOINS = [ASKED, member(p_key=0x8042, port_gid=PORT_GID)]
 
 
-@pytest.mark.parametrize(("code", "told", "late"), [("PKY018", [path(0x8042)], 1), ("PKY023", JOINS, 5)])
+@few(("code", "told", "late"), [("PKY018", [path(0x8042)], 1), ("PKY023", JOINS, 5)], fast=(1,))
 def test_tables_that_a_manager_is_just_writing(code: str, told: list[bytes], late: int) -> None:
     """It tells of a partition before it has written all ports."""
     known = [one if code == "PKY018" else answer(5, P_KEY_TABLE, p_keys(0xFFFF)) if one is PARTITIONED[1] else one for one in PARTITIONED]

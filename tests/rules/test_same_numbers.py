@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ibdissect.wire.sm import SMInfo
+from tests.cases import few
 from tests.craft import build, erf_pcap, rc, ud
 from tests.rules.CC.cases import BLOCK_2, CAP, WRONG, keyed
 from tests.rules.made.conversations import SECONDS, WAIT, agent, counters, gid_of
@@ -64,13 +65,14 @@ CASES: dict[str, tuple[list[bytes], list[bytes], dict[str, Any]]] = {
 """By rule: a proof, the legal capture, and the time between frames."""
 
 
-@pytest.mark.parametrize("code", CASES)
+@few("code", CASES, fast=(0, 1, 2, 3))
 def test_facts_of_another_one(code: str) -> None:
     proof, legal, kw = CASES[code]
     assert loud(code, proof, **kw), "the proof is lost"
     assert not loud(code, legal, **kw), "accused by what is another one's"
 
 
+@pytest.mark.slow
 def test_a_subscription_of_a_virtual_port() -> None:
     """It ends for that port: reports to the adapter itself are another one's. The rule is an info anyway."""
     gone = through(OVER, asks=True)
@@ -91,6 +93,7 @@ def test_limited_members_acknowledge() -> None:
     assert loud("PKY021", [*MINE, sent, ACK]) and not loud("PKY021", [*MINE, sent, *GONE, ACK])
 
 
+@pytest.mark.slow
 def test_traps_of_two_ports() -> None:
     storm = [trap(256, bad_key(), tid=tid) for tid in range(1, 5)]
     assert "MKY011" in {one.code for one in lint(erf_pcap([*MINE, *storm]))}

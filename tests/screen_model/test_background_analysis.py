@@ -30,6 +30,7 @@ def test_filter_for_findings_follows_the_study(tmp_path: Path) -> None:
     model.close()
 
 
+@pytest.mark.slow
 def test_study(tmp_path: Path) -> None:
     model = opened(made.capture(tmp_path))
     study, shot = studied(model)

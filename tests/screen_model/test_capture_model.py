@@ -38,6 +38,7 @@ def test_lines_and_tree(tmp_path: Path) -> None:
     model.close()
 
 
+@pytest.mark.slow
 def test_keys_have_no_number_before_the_study_came_by(tmp_path: Path) -> None:
     model = opened(made.capture(tmp_path))
     q_key = next(node for node in model.tree(7).walk() if node.name == "infiniband.deth.q_key")

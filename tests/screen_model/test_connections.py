@@ -56,6 +56,7 @@ def test_a_capture_without_packets_of_connections(tmp_path: Path) -> None:
     model.close()
 
 
+@pytest.mark.slow
 def test_frames_of_a_connection(slow: tuple[CaptureModel, BackgroundAnalysis]) -> None:
     model, study = slow
     found = diagnosed(study).connections

@@ -69,6 +69,7 @@ def test_nothing_is_known_before_it_is_shown(shown: tuple[FieldNotes, list[Tree]
     assert knowledge.of(nodes["infiniband.lrh.slid"], earlier) == knowledge.of(nodes["infiniband.bth.p_key"], earlier) == ""
 
 
+@pytest.mark.slow
 def test_queue_pairs_of_a_connection() -> None:
     path = REPO / "captures" / "rxe-rping.pcap"
     model = opened(Path(path))

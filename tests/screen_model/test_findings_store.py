@@ -97,6 +97,7 @@ def test_what_is_beyond_the_bound_is_reported(monkeypatch: pytest.MonkeyPatch) -
     assert len(store) == 1500 and store.dropped == 1500 and "1,500 further occurrences" in store.limits
 
 
+@pytest.mark.slow
 def test_every_view_counts_alike(tmp_path: Path) -> None:
     """Rows of the store, the filter, distinct frames and the count of a repeated finding; beyond the sentences kept, too."""
     path = tmp_path / "again.pcap"

@@ -47,6 +47,7 @@ def test_a_packet_that_is_not_found_in_the_copy_gets_no_checksum() -> None:
     assert scrubbed_frame(frame)[-4:] == bytes(4) != frame[-4:]
 
 
+@pytest.mark.slow
 def test_an_absent_checksum_stays_absent() -> None:
     frame = bytearray(udp_over_6(b"words"))
     frame[60:62] = bytes(2)

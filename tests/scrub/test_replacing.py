@@ -5,6 +5,8 @@ from __future__ import annotations
 import ipaddress
 import random
 
+import pytest
+
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.headers import GRH
 from tests.craft import erf_pcap, gmp, native, smp
@@ -40,6 +42,7 @@ def test_parts_of_a_gid() -> None:
         assert all(new[PLACES[name] :][: len(value) // 2].tobytes().hex() != value for name, value in parts.items()), text
 
 
+@pytest.mark.slow
 def test_of_reserved_bits_one_is_left_if_some_were_set() -> None:
     """The lowest; in every attribute of subnet and performance management."""
     chance, frames = random.Random(3), list[bytes]()

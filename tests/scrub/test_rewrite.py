@@ -23,7 +23,7 @@ from ibdissect.wire.sa_service import ServiceRecord
 from ibdissect.wire.sm import SMP, NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from tests import commands, tunnels
-from tests.cases import every
+from tests.cases import every, few
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, mad, native, roce2, smp, ud
 from tests.decode.made import tables_of
 from tests.scrub.made import scrub, scrubbed
@@ -63,6 +63,7 @@ def test_types_of_erf_extension_headers_stay_and_nothing_else_of_them() -> None:
         assert after[8:16] == head and after[16 : 16 + 8 * count] == b"".join(bytes([kind]) + bytes(7) for kind in types)
 
 
+@pytest.mark.slow
 def test_the_ethertype_of_ip_over_infiniband_stays() -> None:
     for size in (43, 44, 45, 60):
         frame = FILL[:40] + b"\x08\x06\0\7" + FILL[:16]
@@ -125,6 +126,7 @@ def test_a_mad_that_is_cut_off_keeps_what_tells_its_records() -> None:
         assert after[28 + 24 :] == bytes(FILL[at - 24] if at in kept else 0 for at in range(24, size)), (mgmt_class, size)
 
 
+@pytest.mark.slow
 def test_nothing_of_an_unknown_class_is_kept() -> None:
     for mgmt_class in (0x5F, 0x70, 0xFE):
         (after,) = scrubbed_records(erf_pcap([gmp(mgmt_class, 0x01, 0x7777, b"\1\1\1" + FILL, at=24)]))
@@ -152,6 +154,7 @@ def test_private_data_is_dropped_though_it_could_be_read() -> None:
     assert not any(mad_of(after)[at:]) and any(mad_of(after)[24:at])
 
 
+@pytest.mark.slow
 def test_reserved_fields_keep_only_that_they_are_set() -> None:
     for value, after in ((0, 0), (1, 1), (0x2AAA, 1), (0x3FFF, 1)):
         record = build(PathRecord, dgid=5, reserved_466=value, reserved_480=value << 3, reverse_path_p_key_member_bit=2)
@@ -284,7 +287,7 @@ def test_vlans_are_numbered_and_what_is_beside_them_stays() -> None:
     assert after == [0xB000 | new for _, new in VLANS]
 
 
-@pytest.mark.parametrize("kind", ["VXLAN", "VXLAN over IPv6", "VXLAN-GPE", "GENEVE", "ERSPAN II", "ERSPAN III"])
+@few("kind", ["VXLAN", "VXLAN over IPv6", "VXLAN-GPE", "GENEVE", "ERSPAN II", "ERSPAN III"], fast=(0, 1, 2, 3, 5))
 def test_captures_that_differ_only_in_numbers_of_networks_become_the_same(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def capture(number: int) -> bytes:
         monkeypatch.setattr(tunnels, "VNI", number)

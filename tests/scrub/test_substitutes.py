@@ -15,6 +15,7 @@ from ibdissect.scrub import substitutes as subs
 from tests.cases import every
 
 
+@pytest.mark.slow
 @given(st.integers(0, 7), st.lists(st.integers(1, 0xBFFF), max_size=5), st.lists(st.integers(0, 0xBFFF), min_size=1, max_size=200))
 def test_lids_are_permuted_inside_blocks(lmc: int, tops: list[int], values: list[int]) -> None:
     lids = subs.Lids(lmc, tops)
@@ -81,6 +82,7 @@ def test_many_values_have_as_many_substitutes(make: Any, first: int) -> None:
     assert len({make(number, first) for number in range(1, 100_000)}) == 99_999
 
 
+@pytest.mark.slow
 def test_many_groups_have_as_many_addresses() -> None:
     groups = subs.Addresses()
     groups.learn(range(0xE1000000, 0xE1000000 + 100_000))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from ibdissect.lint.finding import Severity
@@ -35,6 +36,7 @@ def found(*frames: bytes, newer: int = 0) -> dict[str, Severity]:
     return {one.code: one.severity for one in lint(erf_pcap(frames), known=[table(7, "0x1234", at), table(5, "0x1234", at + newer)])}
 
 
+@pytest.mark.slow
 def test_a_file_that_traffic_refutes_causes_no_error() -> None:
     wrong = rc(ACK, slid=7, dlid=3, bth={"p_key": 0x9234})
     assert found(SEND) == {"PKY001": Severity.ERROR}

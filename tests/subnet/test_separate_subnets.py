@@ -75,6 +75,7 @@ def codes(raw: bytes, division: SubnetMap | None = None, subnet: SubnetFiles | N
 HERE, THERE = subnet(0x2C9, 1, (1, 2, 3), LIMITED), subnet(0x255, 2, (1, 2), FULL)
 
 
+@pytest.mark.slow
 def test_two_interfaces_tell_all_packets_apart() -> None:
     raw = mixed([*HERE, data(2, 1, LIMITED)], [*THERE, data(2, 1, FULL), data(2, 1, FULL)], interfaces=True)
     assert divide(tables_of(raw), SubnetMap()).numbers == {(INTERFACE, 0): 1, (INTERFACE, 1): 2}
@@ -105,6 +106,7 @@ class Pipe(io.BytesIO):
         return False
 
 
+@pytest.mark.slow
 def test_a_pipe_says_that_it_cannot_be_divided() -> None:
     raw = mixed([*HERE, data(2, 1, LIMITED)], [*THERE, data(2, 1, FULL), data(2, 1, FULL)], interfaces=True)
     rules = [rule for rule in load() if rule.code in ("CAP017", "PKY001")]
@@ -135,6 +137,7 @@ def test_each_subnet_begins_and_ends_with_its_own_packets() -> None:
     assert (scopes.has_run(frame, stop), scopes.goes_on(frame, start)) == (stop - start, stop - start)
 
 
+@pytest.mark.slow
 def test_origins_tell_directed_routes_apart_but_no_other_packets() -> None:
     """LID 3 was shown in one subnet only, but the capture may have missed the other port with LID 3."""
     unknown = [data(2, 1, LIMITED), data(2, 3, 0x8999)]
@@ -228,6 +231,7 @@ def test_an_interrupt_while_packets_are_read_again_keeps_the_findings() -> None:
     assert [finding.code for finding in report.findings] == ["CAP017"]
 
 
+@pytest.mark.slow
 def test_two_subnets_without_a_lid_in_common_do_not_disturb_each_other() -> None:
     """Nobody notices them, and nothing has to: all is said of both that is said of each alone."""
     one = [*HERE, data(2, 1, LIMITED), data(2, 3, 0x8999), data(1, 2, FULL)]

@@ -31,6 +31,7 @@ def test_filters_narrow_the_frames() -> None:
             mads.filter("mad.no_such == 1")
 
 
+@pytest.mark.slow
 def test_filters_that_ask_for_findings() -> None:
     with ibdissect.open(io.BytesIO(DATA)) as capture:
         found = {finding.frame for finding in capture.lint() if finding.frame}

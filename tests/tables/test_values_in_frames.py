@@ -20,7 +20,7 @@ from ibdissect.tables.values_in_frames import Rows, named_columns
 from ibdissect.wire.catalog import BOTH, builtin
 from ibdissect.wire.encapsulation import AROUND_TUNNELS
 from ibdissect.wire.text import plain_value, printable
-from tests.cases import every
+from tests.cases import every, few
 from tests.commands import run
 from tests.craft import erf_pcap, ethernet_pcap, interfaces_pcapng, native, smp, ud
 from tests.dissect.frames import all_frames, ethernet_frames
@@ -49,6 +49,7 @@ def test_several_values_of_a_frame_are_a_list() -> None:
     assert ports[0][0] == "49152,4791" and ports[1][0].endswith("Z") and set(ports[2]) == {""} and not masked
 
 
+@pytest.mark.slow
 def test_only_what_may_repeat_is_a_list() -> None:
     columns = {column.name: column for column in named_columns(builtin(), names_of(builtin()).every())}
     for name in ("infiniband.bth.psn", "infiniband.mad.method", "infiniband.sa.componentmask", "infiniband.cm.req.alt_hoplim"):
@@ -142,7 +143,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("link", ["native", "ethernet"])
+@few("link", ["native", "ethernet"], fast=(1,))
 def test_cells_are_what_the_structures_of_their_rows_hold(link: str) -> None:
     """Of all rows, some and one: the same values as views give, in the order of the bytes; and the first one of each row."""
     data = erf_pcap(all_frames()) if link == "native" else ethernet_pcap(ethernet_frames())

@@ -10,7 +10,7 @@ import pytest
 from ibdissect.traffic import capture_loss
 from ibdissect.traffic.capture_loss import CaptureLoss
 from tests import craft
-from tests.cases import every
+from tests.cases import every, few
 from tests.decode.made import tables_of
 from tests.robustness.manipulations import SECOND, Pcap, Record
 
@@ -188,7 +188,7 @@ def test_times_that_run_backwards_show_another_order(times: tuple[int, ...], dis
     assert of(Pcap(247, tuple(records)).packed(), window).disorderly() is disorderly
 
 
-@pytest.mark.parametrize("window", [1, 32 << 20])
+@few("window", [1, 32 << 20], fast=(1,))
 def test_a_write_does_not_unsettle_itself(window: int) -> None:
     disorder, other = [answer(1), ask(1)], craft.smp(2, 0x15, path=[1], header={"transaction_id": 10})
     cases = ([WRITTEN[0], *disorder], False), ([*WRITTEN, *disorder, *WRITTEN], False), ([*WRITTEN, *disorder, other], True)
@@ -197,6 +197,7 @@ def test_a_write_does_not_unsettle_itself(window: int) -> None:
         assert of(Pcap(247, tuple(records)).packed(), window).unsettled(3, FIRST + 2_000_000) is unsettled
 
 
+@pytest.mark.slow
 def test_erf_proves_silence_by_traffic_alone() -> None:
     talk = [frame for i in range(1, 501) for frame in (ask(i), answer(i))]
     assert of(craft.erf_pcap(talk)).proves_silence(LATER)
@@ -205,6 +206,7 @@ def test_erf_proves_silence_by_traffic_alone() -> None:
     assert not of(craft.erf_pcap(talk)).proves_silence(LATER)
 
 
+@pytest.mark.slow
 def test_a_loss_counter_is_a_loss() -> None:
     talk = [frame for i in range(1, 501) for frame in (ask(i), answer(i))]
     capture = bytearray(craft.erf_pcap(talk))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ibdissect.traffic.statistics import Statistics
 from tests import craft
 from tests.decode.made import tables_of
@@ -45,6 +47,7 @@ def test_chunks_make_no_difference(shared: Path) -> None:
     assert counted(path, window=64 << 10) == counted(path)
 
 
+@pytest.mark.slow
 def test_addresses_with_zero_bytes_stay_whole() -> None:
     result = counted(craft.erf_pcap([craft.rc(0x04, b"data", slid=0x0100, dlid=0x2000)]))
     assert result["conversations"] == [{"source": "LID 256", "destination": "LID 8192", "frames": 1, "bytes": 30}]

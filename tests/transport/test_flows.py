@@ -10,7 +10,7 @@ import pytest
 
 from ibdissect.transport.congestion import Congestion
 from tests import craft
-from tests.cases import every
+from tests.cases import every, few
 from tests.conftest import shared_captures
 from tests.decode.made import tables_of
 from tests.rules.made.connections import request
@@ -85,7 +85,7 @@ def test_fragments_and_source_ports() -> None:
     assert (pair["fragments"], pair["source_ports"], pair["queue_pairs"]) == (1, 5, 6)
 
 
-@pytest.mark.parametrize("window", [16 << 20, 300])
+@few("window", [16 << 20, 300], fast=(1,))
 def test_a_notification_may_come_in_another_chunk(window: int) -> None:
     def ignored(frames: list[bytes]) -> list[int]:
         congestion = Congestion()

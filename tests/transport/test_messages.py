@@ -13,6 +13,7 @@ from ibdissect.capture import records
 from ibdissect.decode.crcs import icrc
 from ibdissect.transport import messages as follower
 from ibdissect.transport.message_table import MessageTable
+from tests.cases import few
 from tests.conftest import REPO, SHARED
 from tests.craft import erf_pcap
 from tests.decode.made import tables_of
@@ -88,7 +89,7 @@ def messages_of(capture: bytes, window: int = 1 << 20) -> list[tuple[int, int, i
     return [tuple(one) for place, *one in every if place >= 0]
 
 
-@pytest.mark.parametrize("late_ns", [0, 5 * MS, 20 * MS])
+@few("late_ns", [0, 5 * MS, 20 * MS], fast=(1, 2))
 def test_answers_that_were_recorded_ahead_of_their_requests_end_no_message(late_ns: int) -> None:
     """The responder's clock is behind."""
     lab = Lab()

@@ -10,6 +10,7 @@ import pytest
 from ibdissect.python_interface import Capture
 from tests import commands
 from tests.acme import PASSIVE_QP, SERVICE, connection
+from tests.cases import few
 from tests.craft import erf_pcap, rc
 
 MAX_BYTES = 1 << 16
@@ -50,8 +51,13 @@ def shown(capture: Path | str, *options: str) -> list[str]:
 
 
 @pytest.mark.parametrize("capture", BOTH)
-def test_columns_filters_and_tree_see_each_item_once(capture: str) -> None:
+def test_columns_see_each_item_once(capture: str) -> None:
     assert shown(capture, "-e", "frame.number", "-e", "zed.item.size") == ITEMS[capture]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("capture", BOTH)
+def test_filters_and_tree_see_each_item_once(capture: str) -> None:
     for frame, sizes in (one.split("=") for one in ITEMS[capture]):
         for size in sizes.split(","):
             assert shown(capture, "-Y", f"zed.item.size == {size}", "-e", "frame.number") == [frame]
@@ -124,6 +130,7 @@ def taken(folder: Path, frames: list[bytes], psn: int = 9, kind: str = "pdu", st
     return [(frame - len(before), size.to_bytes(1, "big") + rests[frame].pop(0) if kind == "pdu" else b"") for frame, size in sizes]
 
 
+@pytest.mark.slow
 def test_pdus_in_one_packet_and_over_several(tmp_path: Path) -> None:
     frames = [sent(b"\2a\4b", 9), sent(b"cd\1\5", 10), sent(b"efgh", 11)]
     assert taken(tmp_path, frames) == [(1, b"\2a"), (2, b"\4bcd"), (2, b"\1"), (3, b"\5efgh")]
@@ -139,6 +146,7 @@ def test_a_repetition_adds_nothing(tmp_path: Path) -> None:
     assert taken(tmp_path, frames) == [(1, b"\2a"), (3, b"\2b")]
 
 
+@pytest.mark.slow
 def test_queue_pairs_behind_a_router_have_streams_of_their_own(tmp_path: Path) -> None:
     """They share its LID, and may share the number."""
     home = b"\xfe\x80" + bytes(13) + b"\7"
@@ -148,12 +156,13 @@ def test_queue_pairs_behind_a_router_have_streams_of_their_own(tmp_path: Path) -
     assert taken(tmp_path, frames, start=connection(SERVICE, psn=9, gids=(home, far[0]))) == [(3, b"\2a")]
 
 
-@pytest.mark.parametrize("wrong", [sent(b"b\1", 11), sent(b"b", 10)[:-7], sent(b"b\0", 10)], ids=["a gap", "cut off", "a length of zero"])
+@few("wrong", [sent(b"b\1", 11), sent(b"b", 10)[:-7], sent(b"b\0", 10)], ids=["a gap", "cut off", "a length of zero"], fast=(1,))
 def test_nothing_is_guessed_behind_what_is_missing(tmp_path: Path, wrong: bytes) -> None:
     psn = 12 if wrong == sent(b"b\1", 11) else 11
     assert [frame for frame, _ in taken(tmp_path, [sent(b"\1\2", 9), wrong, sent(b"\1\1", psn)]) if frame != 2] == [1]
 
 
+@pytest.mark.slow
 def test_psns_go_on_behind_the_largest_and_behind_a_read(tmp_path: Path) -> None:
     last = (1 << 24) - 1
     assert taken(tmp_path, [sent(b"\1", last), sent(b"\1", 0)], psn=last) == [(1, b"\1"), (2, b"\1")]
@@ -161,13 +170,13 @@ def test_psns_go_on_behind_the_largest_and_behind_a_read(tmp_path: Path) -> None
     assert taken(tmp_path, [sent(b"\1", 5), sent(b"1234", 6, 0x0A), sent(b"\1", 9)], psn=5) == [(1, b"\1")]
 
 
-@pytest.mark.parametrize(("size", "found"), [(MAX_BYTES, 17), (MAX_BYTES + 1, 0)])
+@few(("size", "found"), [(MAX_BYTES, 17), (MAX_BYTES + 1, 0)], fast=(1,))
 def test_the_longest_pdu(tmp_path: Path, size: int, found: int) -> None:
     data = size.to_bytes(3, "big") + bytes(MAX_BYTES + 4096 - 3)
     frames = [sent(data[at : at + 4096], 9 + at // 4096) for at in range(0, size, 4096)]
     assert [frame for frame, _ in taken(tmp_path, frames, kind="long")][:1] == ([-(-size // 4096)] if found else [])
 
 
-@pytest.mark.parametrize(("psn", "packets"), [(9, [1, 2]), (8, []), (10, [])])
+@few(("psn", "packets"), [(9, [1, 2]), (8, []), (10, [])], fast=(1, 2))
 def test_a_stream_begins_with_the_packet_that_connection_management_announced(tmp_path: Path, psn: int, packets: list[int]) -> None:
     assert [frame for frame, _ in taken(tmp_path, [sent(b"\1", 9), sent(b"\1", 10)], psn=psn)] == packets

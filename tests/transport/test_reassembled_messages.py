@@ -70,7 +70,7 @@ def said(nodes: Iterable[Any]) -> list[tuple[str, Any]]:
     return [(node.name, node.value) for layer in nodes for node in layer.walk()]
 
 
-@pytest.mark.parametrize("kind", sorted(SERVED))
+@few("kind", sorted(SERVED), fast=(2,))
 def test_the_whole_says_what_one_packet_would_say(kind: str) -> None:
     service, private, data = SERVED[kind]
     with Capture(io.BytesIO(erf_pcap([*connection(service, private), message(data)]))) as opened:
@@ -97,6 +97,7 @@ def test_in_order_with_repetitions_and_others_between(last: int) -> None:
     assert found([*start, *parts], edges=range(2, done + 1)) == {done: NFS}
 
 
+@pytest.mark.slow
 def test_nothing_is_put_together_with_a_gap_or_without_a_service() -> None:
     start, parts = connection(rpcrdma.SERVICE), packets(NFS)
     first, second, *others = parts

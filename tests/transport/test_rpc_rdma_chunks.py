@@ -88,6 +88,7 @@ def test_a_read_chunk_is_put_where_it_belongs(edges: Iterable[int]) -> None:
     assert whole.known == len(HEAD) + POSITION
 
 
+@pytest.mark.slow
 def test_repetitions_parts_and_several_segments() -> None:
     first, second, third = given()
     for frames in (

@@ -93,6 +93,7 @@ def test_an_answer_that_may_belong_to_two_streams_belongs_to_none() -> None:
     assert others(followed([ask(10, 0x50), ask((1 << 24) - 10, 0x51), ack(10, 0x61)])) == [None] * 3  # around the end of the numbers
 
 
+@pytest.mark.slow
 @SIZES
 def test_connection_management_says_which_of_many_streams_is_the_opposite_one(size: int) -> None:
     frames = [frame for number in range(80) for frame in (request(number, 0x600 + number), reply(number, 0x500 + number))]

@@ -102,6 +102,7 @@ def test_directions_connections_and_ends(tmp_path: Path) -> None:
     assert found(tmp_path, [*opening(), segment(DATA[:50], 1000, flags=RST | ACK), segment(DATA[50:], 1050)]) == ["2=6"]
 
 
+@pytest.mark.slow
 def test_a_wrong_length_ends_it_and_what_waits_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = pdu(6) + b"\0\5" + bytes(4) + pdu(6)
     assert found(tmp_path, [*opening(), segment(wrong, 1000), segment(pdu(6), 1000 + len(wrong))]) == ["2=6"]

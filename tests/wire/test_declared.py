@@ -20,6 +20,7 @@ STORED = {(module, name): text for module, name, text in csv.reader(io.StringIO(
 PATTERNS = (b"\xff", b"\x00", b"\x80", b"\x01", bytes(n * 37 + 11 & 0xFF for n in range(256)), bytes(n * 101 & 0xFF for n in range(256)))
 
 
+@pytest.mark.slow
 def test_declarations_are_those_of_the_table(written: Callable[[Path, bytes | str], None]) -> None:
     """Names, places, kinds, values and their names, and the constants of the standard: scripts, filters and baselines rely on them."""
     written(TABLE, table())

@@ -119,6 +119,7 @@ def test_conditions_look_at_a_number_of_the_same_structure() -> None:
                 assert numbers and max(numbers) < 1 << other.bits, f"{struct_id(struct)}.{field.name}"
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=8), st.randoms(use_true_random=False))
 def test_any_run_of_widths(widths: list[int], random: Any) -> None:
     """Structures made up on the spot: widths that end on a byte are accepted and read back, others are refused."""

@@ -108,6 +108,7 @@ def test_an_entry_that_does_not_fit_ends_the_walk(tlvs: bytes, kept: list[tuple[
     assert (places["tlvs"], places["numbers"], places["whole"][0][0]) == (kept, [], False)
 
 
+@pytest.mark.slow
 def test_a_list_without_progress_or_end_is_not_read_for_ever() -> None:
     class Endless(Struct):
         key, size = "endless", 2
@@ -261,6 +262,7 @@ HIDDEN = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_key_behind_what_cannot_be_read_is_hidden() -> None:
     masked, clear = (told(*map(frame, HIDDEN), keys=keys) for keys in (False, True))
     assert [half for half in ("cafe", "babe") for text in masked if half in text] == []

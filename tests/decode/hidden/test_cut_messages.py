@@ -180,6 +180,7 @@ def test_other_segments_are_not_hidden(payload: bytes) -> None:
         assert not opened.dissect(1).secret_bytes
 
 
+@pytest.mark.slow
 def test_a_segment_with_a_word_of_a_handshake_is_hidden_wherever_it_stands() -> None:
     for words in product((SMC_R, SMC_D, b"None"), repeat=3):
         frames = [smc.segment(b"rest" + word, at=1000 + 8 * i) for i, word in enumerate(words)]

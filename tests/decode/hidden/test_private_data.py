@@ -76,6 +76,7 @@ def test_private_data_of_zeros_is_shown() -> None:
         assert not any(hidden for _, hidden in in_rows(table))
 
 
+@pytest.mark.slow
 def test_what_a_structure_explains_is_shown_and_what_follows_it_is_hidden() -> None:
     nvme = HEADER + b"\0\0\x05\0\x20\0\x1f\0"
     assert "queue id" in shown(connection(NVME, nvme))[0]
@@ -84,6 +85,7 @@ def test_what_a_structure_explains_is_shown_and_what_follows_it_is_hidden() -> N
     assert words(shown(more)[0]) == 0 and "queue id" in shown(more)[0] and words(shown(more, keys=True)[0])
 
 
+@pytest.mark.slow
 def test_rping_tells_its_keys_in_messages() -> None:
     """Whole or cut off anywhere."""
     sent = message(build(rping.RpingBuffer, address=0x1000, r_key=KEY, length=64))

@@ -59,6 +59,7 @@ def test_what_can_be_read_is_shown_and_only_keys_are_hidden() -> None:
     assert "4660" in said and KEY.hex() in shown(rows, keys=True)
 
 
+@pytest.mark.slow
 def test_a_frame_that_is_cut_off_anywhere_shows_no_part_of_a_key() -> None:
     data = vendor(NAME + SECRET + GROUP + LAST, fixed=KEY)
     begin = data.index(KEY) - 4

@@ -17,6 +17,7 @@ def test_packets_on_a_lane_that_no_link_has_are_counted_once() -> None:
     assert counted([*sweep(), data(vl=3), raw, data(vl=3)], "LNK016") == [(10, 2), (11, 1)]
 
 
+@pytest.mark.slow
 def test_a_manager_gives_all_ports_another_mtu() -> None:
     """The link of LID 1 shows its own Set, and not those of the others, unless it shows that manager at all of them."""
     of_manager: dict[str, Any] = {"header": {"transaction_id": 7 << 32}}

@@ -108,6 +108,7 @@ def test_an_attribute_without_name() -> None:
     assert facts_of([*KEYED, write(attribute=PORT_INFO)], "MKY002")[0].message.startswith("SubnSet(PortInfo) with")
 
 
+@pytest.mark.slow
 def test_a_port_that_accepts_a_request_holds_its_key() -> None:
     """An answer with an error status is no such proof; in a directed route's, bit 15 of the status is no error."""
     assert facts_of([*KEYED, write(), done()], "MKY002") == []
@@ -125,13 +126,14 @@ def test_a_port_that_accepts_a_request_holds_its_key() -> None:
         assert (facts_of([*route, asks, answers], "MKY002") == []) == silent
 
 
-@pytest.mark.parametrize("window", [200, 1000, 1 << 20])
+@few("window", [200, 1000, 1 << 20], fast=(1, 2))
 def test_chunks_do_not_hide_an_answer(window: int) -> None:
     idle = [answer(6, NODE_INFO, node(6))] * 5
     frames = [*KEYED, write(), *idle, done(), *idle, write(tid=7), *idle]
     assert [one.frame for one in facts_of(frames, "MKY002", window=window)] == [15]
 
 
+@pytest.mark.slow
 def test_an_answer_is_awaited_to_the_end() -> None:
     """Wherever chunks end: a port that answers late has accepted the request, so its key is another one."""
     idle = [answer(6, NODE_INFO, node(6))] * 2
@@ -140,6 +142,7 @@ def test_an_answer_is_awaited_to_the_end() -> None:
         assert not facts_of([*KEYED, write(), *idle, done()], "MKY002", chunks=chunks, step_ns=SECOND)
 
 
+@pytest.mark.slow
 def test_of_requests_only_so_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that do not are counted (CAP016)."""
     monkeypatch.setattr(wrong_m_keys, "MAX_WAITING", 2)
@@ -149,6 +152,7 @@ def test_of_requests_only_so_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
         assert [(one.code, one.frame, one.count) for one in found] == [("MKY002", 3, 1), ("MKY002", 4, 1), ("CAP016", 5, 3)]
 
 
+@pytest.mark.slow
 def test_a_get_of_a_port_that_forbids_reading() -> None:
     message = f"SubnGet(NodeInfo) with {NONE} to {PORT}, whose protect bits 2 forbid reading without its key"
     assert facts_of([NODE, shown(2), ask(5, NODE_INFO)], "MKY003") == [Facts(3, message, "00" * 8, 0, (SHOWN,), "learnt")]
@@ -164,7 +168,7 @@ EXPOSED = answer(5, PORT_INFO, HIDDEN)
 BARED = f"{PORT} shows {HELD} at protect bits 1 to a Get that came with {NONE}"
 
 
-@pytest.mark.parametrize("window", [1, 350, 1 << 20])
+@few("window", [1, 350, 1 << 20], fast=(2,))
 def test_a_key_that_a_port_should_have_hidden(window: int) -> None:
     proof = ((2, "the Get without the key"),)
     wanted = Facts(3, BARED, f"{KEY:016x}", KEY, proof)

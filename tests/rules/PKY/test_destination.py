@@ -90,6 +90,7 @@ def test_answers_repeat_the_p_key_of_their_request() -> None:
     assert counted([*TABLE, answers, asks, short, answers, asks, send(0x9999, qp=1), send(0x9999)], "PKY003") == [(4, 2), (9, 1)]
 
 
+@pytest.mark.slow
 def test_a_table_is_judged_as_it_was() -> None:
     """In one chunk it changes twice, and is not known for a while."""
     sets = ask(5, P_KEY_TABLE, method=SET, body=p_keys(0xFFFF, 0x9999))
@@ -102,6 +103,7 @@ def test_a_table_is_judged_as_it_was() -> None:
     assert counted([*frames[:3], sets, done, *frames[4:8], send(0x9998)], "PKY003") == [(3, 1), (10, 1)]
 
 
+@pytest.mark.slow
 def test_a_lid_is_the_port_that_has_it() -> None:
     """Another port takes it, whose table is not known; when that is known, it decides."""
     other = answer(5, NODE_INFO, node(6))
@@ -137,6 +139,7 @@ def checked(end: str) -> tuple[tuple[int, str], ...]:
     return (4, "showed the cable"), (5, f"showed the {end}'s LID"), (6, f"{port} PartitionEnforcement{way}"), (7, f"{port} P_Key table")
 
 
+@pytest.mark.slow
 def test_a_switch_port_that_checks_for_the_port() -> None:
     wanted = Facts(8, CHECKED.format(3), "9999", 0x9999, checked("destination"), "learnt")
     assert facts_of([*behind_a_switch(1, 0xFFFF), send(0x9999)], "PKY003") == [wanted]
@@ -149,6 +152,7 @@ def test_a_switch_port_that_checks_for_the_port() -> None:
     assert counted([*behind_a_switch(1, 0xFFFF), send(0x1999)], "PKY003") == [(8, 1)]
 
 
+@pytest.mark.slow
 def test_a_switch_port_checks_from_when_it_is_known_to() -> None:
     lesson = behind_a_switch(1, 0xFFFF)
     frames = [*lesson[:5], send(0x9999), lesson[5], send(0x9999), lesson[6], send(0x9999), send(0x9999)]
@@ -170,6 +174,7 @@ def test_the_table_of_a_switch_itself() -> None:
     assert one.frame == 4 and one.message.startswith("P_Key 0x9999 from LID 3 to QP 0x12 of 0x0002c90200400090")
 
 
+@pytest.mark.slow
 def test_a_table_of_two_blocks() -> None:
     """What the first says is known before the second is; nothing is told twice."""
     blocks = [

@@ -9,6 +9,7 @@ import pytest
 
 from ibdissect.wire.notice import Notice, TrapSwitchPKey
 from ibdissect.wire.sa_paths import PathRecord
+from tests.cases import few
 from tests.craft import build, gmp, native, rc, smp, ud
 from tests.rules.findings import Facts, counted, facts_of
 from tests.rules.made.gids import gid
@@ -149,7 +150,7 @@ ENDS = [*table(3, 0xFFFF, 0x1234, 0x8777), *table(5, 0xFFFF, 0x1234, 0x0777, 0x8
 SHOWN = "showed a P_Key table"
 
 
-@pytest.mark.parametrize("chunks", [(), (4,), (5,)])
+@few("chunks", [(), (4,), (5,)], fast=(0,))
 def test_a_path_between_ports_that_share_no_partition(chunks: tuple[int, ...]) -> None:
     text = "path from LID 3 to LID 5 with P_Key 0x9999: LID 3 is not in that partition"
     assert facts_of([*ENDS, path(0x9999)], "PKY018", chunks=chunks) == [Facts(5, text, "9999", 0x9999, ((2, SHOWN),), "learnt")]
@@ -163,6 +164,7 @@ def test_a_path_between_ports_that_share_no_partition(chunks: tuple[int, ...]) -
     ]
 
 
+@pytest.mark.slow
 def test_paths_that_may_be() -> None:
     """One end is a full member, partition 0 is another fault, and of ports that are not known nothing is."""
     assert counted([*ENDS, path(0x8777), path(0x0777), path(0xFFFF), path(0x7FFF), path(0), path(0x8000)], "PKY018") == []
@@ -173,6 +175,7 @@ def test_paths_that_may_be() -> None:
     assert counted([*ENDS, path(0x9999, method=GET), path(0x9999, method=SET), gmp(3, ANSWER, PATH_RECORD)], "PKY018") == []
 
 
+@pytest.mark.slow
 def test_paths_are_counted_by_ends_and_partition() -> None:
     frames = [*ENDS, path(0x9999), path(0x1999), path(0x9999, 5, 3), path(0x9999), rc(0x04, bytes(8))]
     for chunks in ((), (5,), (6,)):

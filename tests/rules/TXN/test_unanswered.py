@@ -9,7 +9,7 @@ import pytest
 
 import ibdissect
 from ibdissect.wire.pm import PortCounters
-from tests.cases import every
+from tests.cases import every, few
 from tests.conftest import REPO
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, interfaces_pcapng, smp
 from tests.rules.made.subnets import NODE_INFO, PORT_INFO, back, sweep
@@ -58,6 +58,7 @@ def judged(*frames: tuple[int, bytes]) -> list[str]:
     return [str(one.severity) for one in lint(capture) if one.code == "TXN001"]
 
 
+@pytest.mark.slow
 def test_answers_of_one_lid_take_another_link() -> None:
     """Its requester asks once each time and goes on: it got the answers, of which the capture shows none."""
     polls = [ask(i, 5, 100 + i) for i in range(5)]
@@ -67,6 +68,7 @@ def test_answers_of_one_lid_take_another_link() -> None:
     assert judged(polls[0]) == ["warning"], "one request alone says nothing"
 
 
+@pytest.mark.slow
 def test_a_requester_that_goes_on_has_its_answer() -> None:
     """It asks that agent once without an answer in the capture, goes on, and does not repeat the request."""
     later = ask(8, 5, 102), ask(8.1, 5, 102, 0x81)
@@ -92,6 +94,7 @@ def test_an_answer_that_was_due_after_the_recording() -> None:
     assert severity(*went_on) == ["warning"]
 
 
+@pytest.mark.slow
 def test_an_agent_that_took_longer_for_others_may_answer_after_the_capture() -> None:
     """An agent under load took three seconds for an answer; the capture ends two seconds after another request."""
     took = ask(10, 5, 100), ask(13, 5, 100, 0x81)
@@ -122,7 +125,7 @@ def test_a_set_takes_down_the_link_by_which_it_came(path: list[int] | None, port
     assert [str(one.severity) for one in lint(capture) if one.code == "TXN001"] == [how]
 
 
-@pytest.mark.parametrize(("mgmt_class", "how"), [(0x0A, "info"), (0x21, "info"), (0x04, "warning")])
+@few(("mgmt_class", "how"), [(0x0A, "info"), (0x21, "info"), (0x04, "warning")], fast=(2,))
 def test_a_node_may_lack_the_agent_of_a_class_in_which_it_never_answers(mgmt_class: int, how: str) -> None:
     """Tools ask every node for what vendors, or newer firmware, add. Of a node that answered once in that class, they know that it can."""
 

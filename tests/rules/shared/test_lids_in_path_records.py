@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ibdissect.wire.sa_paths import PathRecord
+from tests.cases import few
 from tests.craft import build, gmp
 from tests.rules.findings import lint
 from tests.rules.made.subnets import data, sweep
@@ -15,7 +14,7 @@ def named(lid: int, status: int = 0) -> bytes:
     return gmp(3, 0x81, 0x35, build(PathRecord, dlid=lid, slid=1), at=56, slid=1, dlid=5, header={"status": status})
 
 
-@pytest.mark.parametrize(("code", "frames", "lid"), [("LNK020", sweep(), 7), ("LNK021", sweep(top=4), 5)])
+@few(("code", "frames", "lid"), [("LNK020", sweep(), 7), ("LNK021", sweep(top=4), 5)], fast=(1,))
 def test_a_path_refutes(code: str, frames: list[bytes], lid: int) -> None:
     def severity(*between: bytes, after: bytes = b"") -> list[str]:
         return [str(one.severity) for one in lint([*frames, *between, data(dlid=lid), *([after] if after else [])], code)]

@@ -90,7 +90,7 @@ def superseded(fabric: Fabric) -> None:
 CERTAIN, UNCERTAIN = {"error"}, {"info"}
 
 
-@pytest.mark.parametrize(
+@few(
     ("happen", "to_3", "from_1", "all_ports"),
     [
         (lambda fabric: None, CERTAIN, CERTAIN, CERTAIN),
@@ -102,6 +102,7 @@ CERTAIN, UNCERTAIN = {"error"}, {"info"}
         (lambda fabric: unanswered(fabric, path=[1, 6]), CERTAIN, CERTAIN, UNCERTAIN),  # nobody is there
         (lambda fabric: unanswered(fabric, GET, path=[1, 3]), CERTAIN, CERTAIN, CERTAIN),
     ],
+    fast=(6,),
 )
 def test_only_what_rests_on_the_target_is_uncertain(
     happen: Callable[[Fabric], None], to_3: set[str], from_1: set[str], all_ports: set[str]

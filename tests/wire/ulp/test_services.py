@@ -151,6 +151,7 @@ def ipv4(payload: bytes, protocol: int, *, options: bytes = b"", fragment: int =
                  fragment_offset=fragment, source=b"\x0a\0\0\1", destination=b"\x0a\0\0\2") + options + payload  # fmt: skip
 
 
+@pytest.mark.slow
 def test_memory_of_srp_commands_and_rds_messages_is_shown_and_its_keys_are_hidden(tmp_path: Path) -> None:
     """Descriptors behind an additional CDB: a table with two entries for data out, one for data in; RDS extension headers."""
     number, handle = 0x0002_C903_0000_1234, bytes.fromhex("0badcafe")

@@ -11,6 +11,7 @@ import ibdissect
 from ibdissect.dissect.frame_trees import dissect_rows
 from ibdissect.wire.ulp import smc_v2
 from tests import smc
+from tests.cases import few
 from tests.craft import ethernet_pcap
 from tests.decode.test_smc_pairs import shown
 
@@ -41,6 +42,7 @@ def test_a_proposal(tmp_path: Path) -> None:
     assert titles(tmp_path, smc.PROPOSAL) == set()
 
 
+@pytest.mark.slow
 def test_accept_and_confirm(tmp_path: Path) -> None:
     of_r = {"SMC Accept or Confirm, Version 2", "First Contact Extension", "Sender", "Features"}
     assert titles(tmp_path, smc.ACCEPT_V2) == of_r and titles(tmp_path, smc.CONFIRM_V2) == of_r | {"GID List", "GID List Entry"}
@@ -63,7 +65,7 @@ def test_the_key_of_smc_d_is_masked(tmp_path: Path) -> None:
     assert (token.value, token.text) == (None, "DMB Token#1")
 
 
-@pytest.mark.parametrize("kind", ["PROPOSAL_V2", "ACCEPT_V2", "CONFIRM_V2", "ACCEPT_D", "CONFIRM_D"])
+@few("kind", ["PROPOSAL_V2", "ACCEPT_V2", "CONFIRM_V2", "ACCEPT_D", "CONFIRM_D"], fast=(3, 4))
 def test_whatever_is_cut_or_wrong(tmp_path: Path, kind: str, recwarn: pytest.WarningsRecorder) -> None:
     whole, chance, frames = getattr(smc, kind), random.Random(5), []
     for at in range(0, len(whole), 7):
