@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec import Struct as Record
 
 import ibdissect
@@ -75,6 +76,7 @@ def keys(source: str, module: dict[str, Any] | None = None) -> list[str]:
     return [f"line {line}: {text}" for line, _, text in sorted(found)]
 
 
+@pytest.mark.slow
 def test_rooms_make_no_keys() -> None:
     found = {}
     for path in FILES:

@@ -132,6 +132,7 @@ with ibdissect.open("captures/pkey-lab-full.pcap") as opened:
 """
 
 
+@pytest.mark.slow
 def test_pickling_the_ends_of_packets_is_no_crash() -> None:
     ran = subprocess.run([sys.executable, "-c", PICKLED], cwd=REPO, capture_output=True, text=True, timeout=120)
     assert (ran.returncode, ran.stdout) == (0, "True\n"), ran.stderr

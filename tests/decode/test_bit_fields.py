@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from ibdissect.decode.bit_fields import extract
 from ibdissect.wire.catalog import builtin
@@ -20,7 +19,6 @@ def around(size: int, bit: int, bits: int) -> tuple[bytes, bytes]:
     return number.to_bytes(size, "big"), (((1 << 8 * size) - 1) ^ number).to_bytes(size, "big")
 
 
-@pytest.mark.slow
 @every("size", [1, 2, 3, 5, 8, 9, 12])
 def test_a_number_of_any_bits_has_these_bits(size: int) -> None:
     for bit in range(8 * size):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -12,14 +11,14 @@ from ibdissect.lint.setting import checked_settings
 from ibdissect.rules import load
 from ibdissect.words import Setting
 from tests.cases import every
-from tests.commands import run
+from tests.rules.pages import pages
 
 RULES = {rule.code: rule for rule in load()}
 
 
 def test_defaults_keep_their_own_bounds_and_can_be_changed() -> None:
     """Those that `rules` names; each belongs to one rule and is told with its meaning."""
-    told = {one["code"]: one["options"] for one in json.loads(run("rules", "--format", "json").stdout) if one["options"]}
+    told = {code: one["options"] for code, one in pages().items() if one["options"]}
     assert len(told) > 5
     for code, options in told.items():
         for key, said in options.items():

@@ -18,6 +18,7 @@ from ibdissect.pipeline.cache import Cache
 from ibdissect.pipeline.check import CheckOptions
 from ibdissect.report import Run, render
 from ibdissect.rules import load
+from tests.cases import few
 from tests.commands import run
 from tests.rules.test_rules import CASES
 
@@ -200,7 +201,7 @@ def test_an_entry_that_is_larger_than_memory_is_not_read(
 
 
 @pytest.mark.parametrize("what", ["folder", "inner folder", "entry"])
-@pytest.mark.parametrize("how", ["others write", "another owner", "link"])
+@few("how", ["others write", "another owner", "link"], fast=(1, 2))
 def test_what_others_may_have_written_is_not_used(what: str, how: str, capture: Path, tmp_path: Path, checks: list[Any]) -> None:
     first = asked(tmp_path, str(capture))
     (entry,) = entries(tmp_path / "cache")

@@ -24,7 +24,7 @@ def test_names_of_points(tmp_path: Path) -> None:
     assert [point["name"] for point in said([str(tmp_path / name) for name in names])["points"]] == ["left#1", "right", "left#3"]
 
 
-@few("limit", [40, 200, 10_000], fast=(0, 2))
+@few("limit", [40, 200, 10_000], fast=(0,))
 def test_a_sample_has_all_sightings_of_a_packet(tmp_path: Path, limit: int) -> None:
     """So clocks and directions are learnt from packets that are matched, and all packets are."""
     world = World(clocks={"tap": behind(-5_000_000)})

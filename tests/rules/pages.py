@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from typing import Any
 
 from tests import commands
 
 
+@cache
 def pages(*words: str) -> dict[str, dict[str, Any]]:
     """What its JSON says of each rule, by code; `page` by heading."""
     done = commands.run("rules", *words, "--format", "json", text=True)

@@ -11,7 +11,7 @@ import pytest
 from ibdissect.decode.equal_rows import slot
 from ibdissect.subnet import early_packets
 from ibdissect.wire.headers import BTH
-from tests.cases import every
+from tests.cases import every, few
 from tests.craft import native, smp
 from tests.rules.findings import lint
 from tests.rules.PKY.cases import shown
@@ -94,7 +94,7 @@ def test_a_port_that_answers_in_a_partition_holds_it(back: tuple[int, int, int] 
     assert [(span.frame, span.offset) for one in found for span in one.spans] == [(at, 8 + BTH.p_key.bit // 8) for at in found_at]
 
 
-@pytest.mark.parametrize("size", [SLOTS // 16 - 1, SLOTS // 16])
+@few("size", [SLOTS // 16 - 1, SLOTS // 16], fast=(1,))
 @pytest.mark.parametrize("chunks", [(), (9,)])
 def test_many_packets_are_counted_as_few_are(size: int, chunks: tuple[int, ...]) -> None:
     """From some number on, over all slots at once: flows that are judged at one end, at the other, at both, and those of one slot."""

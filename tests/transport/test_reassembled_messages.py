@@ -83,7 +83,7 @@ def test_the_whole_says_what_one_packet_would_say(kind: str) -> None:
     assert whole.raw == data and said(whole.children) == said(alone) and len(said(whole.children)) > 10
 
 
-@few("last", [0x02, 0x03, 0x16], fast=(0, 2))
+@few("last", [0x02, 0x03, 0x16], fast=(0,))
 def test_in_order_with_repetitions_and_others_between(last: int) -> None:
     start, parts = connection(rpcrdma.SERVICE), packets(NFS, psn=0xFFFFFE, last=last)
     done = len(start) + len(parts)

@@ -52,7 +52,7 @@ def test_a_program_waits_for_each_answer(pause_ms: int, how: str) -> None:
     assert [str(one.severity) for one in lint(capture) if one.code == "TXN018"] == [how]
 
 
-@pytest.mark.parametrize("more", [1, 4])
+@few("more", [1, 4], fast=(1,))
 @few("select", range(1, 5), fast=(0, 3))
 def test_floods_of_one_window_are_told_apart(select: int, more: int) -> None:
     """One is answered, one asks from a queue pair whose answers nobody recognizes, and one has no answer."""
