@@ -20,6 +20,7 @@ from tests import commands
 # A busy machine is no fault. In CI the examples are the same every time; elsewhere each run draws new ones.
 settings.register_profile("thorough", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=bool(os.environ.get("CI")))
 settings.register_profile("any", settings.get_profile("thorough"), max_examples=20)
+settings.register_profile("fast lane", settings.get_profile("thorough"), max_examples=10)
 settings.load_profile("any")
 
 REPO = Path(__file__).resolve().parents[1]
@@ -68,6 +69,8 @@ def pytest_configure(config: pytest.Config) -> None:
     commands.server()
     if config.getoption("--thorough", False):
         settings.load_profile("thorough")
+    elif config.option.markexpr == "not slow":
+        settings.load_profile("fast lane")
     gc.disable()  # until all tests are collected
 
 

@@ -122,6 +122,7 @@ def refused(*, again: int | None) -> Lab:
     return first
 
 
+@pytest.mark.slow
 def test_a_connection_of_another_network_makes_no_refusal_good() -> None:
     def later(lab: Lab) -> list[bool]:
         stories = Stories()

@@ -261,6 +261,7 @@ def test_no_output_shows_a_key(version: int, tmp_path: Path) -> None:
     assert len(shown(printed(tmp_path, ("show", "A", "--format", "jsonl", "--show-keys"), rows), planted)) > len(planted) // 2
 
 
+@pytest.mark.slow
 def test_no_filter_finds_a_key() -> None:
     """One that finds bytes would tell them one after the other."""
     before, _ = sent(4)

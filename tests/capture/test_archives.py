@@ -162,7 +162,7 @@ def test_an_encrypted_member(folder: Path) -> None:
         open_capture("zip://day/a.pcap::secret.zip")
 
 
-@pytest.mark.parametrize("cut", [True, False])
+@few("cut", [True, False], fast=(1,))
 def test_a_damaged_tar_loses_only_what_lies_behind_the_damage(folder: Path, cut: bool) -> None:
     whole = Path("x.tar").read_bytes()
     if cut:

@@ -44,6 +44,7 @@ def test_cut_off_anywhere(made: Ng) -> None:
         assert len(reader.damage) <= 1 and all(damage.kind == "cut-off" and damage.frame == count for damage in reader.damage)
 
 
+@pytest.mark.slow
 def test_cut_off_in_a_block_is_reported() -> None:
     blob = section(">") + interface(">", 247) + enhanced(">", 0, 0, b"abcd") + enhanced(">", 0, 0, b"efgh")
     last = len(blob) - 36

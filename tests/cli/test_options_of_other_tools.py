@@ -12,6 +12,7 @@ from ibdissect.report import FORMATS
 from tests.conftest import REPO
 
 
+@pytest.mark.slow
 def test_words_of_linters(capsys: pytest.CaptureFixture[str]) -> None:
     for word, text in OF_LINTERS.items():
         assert run(["lint", str(REPO / "captures/pkey-lab.pcap"), word]) == 2

@@ -88,6 +88,7 @@ def test_refused(
     assert not list(tmp_path.glob("x.*")), "nothing is written"
 
 
+@pytest.mark.slow
 def test_help_leaves_out_what_is_always_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """Of the options that all commands share: each is listed, or refused by name."""
     listing = []

@@ -44,6 +44,7 @@ DATA = [
 """Requests with a GRH, acknowledgements without."""
 
 
+@pytest.mark.slow
 def test_each_kind_of_address_is_shown_in_its_notation() -> None:
     other = bytes.fromhex("0200000000010200000000029000") + bytes(46)
     for capture, ends in (

@@ -114,6 +114,7 @@ def test_the_first_occurrence_of_each_row() -> None:
                    for i in range(len(rows)))  # fmt: skip
 
 
+@pytest.mark.slow
 @every("field", [MAD.method, RETH.va, PortInfo.lid, LRH.slid, GRH.sgid, PortInfo.m_key, NodeInfo.num_ports, AETH.msn])
 def test_values_of_rows(field: Field[Any]) -> None:
     """0, and no presence, where the row has no such structure."""

@@ -13,7 +13,7 @@ from ibdissect.decode.cm_connections import Connections
 from ibdissect.transport.psn_streams import Streams
 from ibdissect.wire import cm
 from tests import craft
-from tests.cases import every
+from tests.cases import every, few
 from tests.decode.made import Row, chunk_of, native_table, tables_of
 
 
@@ -123,6 +123,7 @@ def test_all_that_a_connection_says() -> None:
     assert one.both_speak and not learnt(asked())[0].all[0].both_speak
 
 
+@pytest.mark.slow
 @every(("lid", "known"), [(0, False), (1, True), (0xBFFF, True), (0xC000, False)])
 def test_lids_at_the_bounds_of_unicast(lid: int, known: bool) -> None:
     """A path of a REQ is one of this subnet only if both LIDs are of ports; so are alternate paths of REQ and LAP."""
@@ -170,7 +171,7 @@ def turns(number: int) -> list[bytes]:
     return frames
 
 
-@pytest.mark.parametrize("number", [4, 64])
+@few("number", [4, 64], fast=(0,))
 def test_a_queue_pair_is_that_of_its_connection_at_a_frame(number: int) -> None:
     """The next one ends it. Rules ask when the whole chunk was read, as if it had been read frame by frame."""
     state, _ = learnt(*turns(number))

@@ -85,6 +85,7 @@ def values(field: Any) -> list[int]:
     return EDGES[3:] + EDGES[:3] if field is Typed.other else [edge % (1 << WIDTHS[field]) for edge in EDGES]
 
 
+@pytest.mark.slow
 @every("field", [*WIDTHS, signed])
 def test_numbers_beside_those_of_a_type(field: Any) -> None:
     """A constant that the type cannot hold is larger or smaller than all its values."""

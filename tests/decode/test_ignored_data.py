@@ -35,7 +35,7 @@ from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import GUIDInfo
 from ibdissect.words import Mad, Struct, array, column, raw, uint
-from tests.cases import every
+from tests.cases import every, few
 from tests.craft import build, erf_pcap, gmp, rc, smp
 from tests.decode.hidden.test_cut_keys import in_rows
 from tests.decode.made import native_table, table_of
@@ -49,6 +49,7 @@ def asked(method: int, attr_id: int, mask: int) -> bytes:
     return gmp(0x03, method, attr_id, struct.pack(">24xQ", mask) + STALE, at=24)
 
 
+@pytest.mark.slow
 def test_stale_data_of_a_get_is_hidden_and_the_attribute_is_not_there() -> None:
     frames = [smp(0x01, 0x11, STALE), smp(0x01, 0x15, STALE, modifier=1), asked(0x01, 0x11, 0), asked(0x12, 0x31, 0)]
     table = native_table(frames)
@@ -102,6 +103,7 @@ def test_a_failed_answer_shows_the_requests_record_but_nothing_is_learnt() -> No
     assert not knowledge.groups
 
 
+@pytest.mark.slow
 def test_a_failed_answer_shows_all_that_it_repeats_but_no_key() -> None:
     """Whatever the mask names: the reader sees which query failed. A copy for others has no key in it."""
     frames = [refused(method, mask) for method in (0x81, 0x92) for mask in (7, 3, 0)]
@@ -137,7 +139,7 @@ def test_of_a_query_in_segments_only_what_the_first_one_names_is_read() -> None:
     assert gone(frames, left) and gone(frames, b"\x5a\x17")
 
 
-@pytest.mark.parametrize("kind", [2, 3, 4])
+@few("kind", [2, 3, 4], fast=(2,))
 def test_an_ack_without_the_active_flag_does_not_count(kind: int) -> None:
     """Receivers ignore the RMPP header without the flag Active, so it is a plain query."""
     mask, path = mask_for(PathRecord, ["dgid"]), build(PathRecord, **PATH)
@@ -330,6 +332,7 @@ def test_a_query_cut_short_hides_what_is_there() -> None:
     assert "5A17" not in dump(dissect_row(table, 0, Presenter())).replace("\n", " ")
 
 
+@pytest.mark.slow
 def test_nothing_beside_a_request_is_learnt_or_survives_scrubbing() -> None:
     join = {"mgid": 0xFF12 << 112 | 1, "q_key": 0xCAFEF00D, "mlid": 0xC001}
     query = gmp(0x03, 0x01, 0x38, struct.pack(">24xQ", mask_for(MCMemberRecord, ["mgid"])) + build(MCMemberRecord, **join), at=24)
@@ -372,6 +375,7 @@ def chosen(struct_: type[Struct], mask: int, data: bytes) -> ChunkTable:
     return ChunkTable(native_table([query]).chunk, Catalog([*builtin_modules(), plugin]))
 
 
+@pytest.mark.slow
 def test_a_component_without_an_index_is_all_entries_of_an_array() -> None:
     class Several(Struct):
         prefix, key, section, size = "acme", "several", "ACME SA", 8

@@ -15,6 +15,7 @@ from ibdissect.decode.addresses import End, ends_of
 from ibdissect.decode.networks import Networks
 from ibdissect.transport.congestion import Congestion
 from tests import craft, tunnels
+from tests.cases import few
 from tests.craft import interfaces_pcapng
 
 ASK, ANSWER = craft.gmp(4, 1, 0x12, slid=1, dlid=2), craft.gmp(4, 0x81, 0x12, slid=2, dlid=1)
@@ -30,7 +31,7 @@ def numbers(capture: bytes) -> list[int]:
     return [order.index(one) for one in found]
 
 
-@pytest.mark.parametrize("rows", [1, 2, records.ROWS])
+@few("rows", [1, 2, records.ROWS], fast=(1, 2))
 def test_interfaces(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "ROWS", rows)
     assert numbers(interfaces_pcapng([(0, ASK), (0, ANSWER), (1, ASK), (1, ANSWER)])) == [0, 0, 1, 1]

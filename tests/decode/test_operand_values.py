@@ -71,6 +71,7 @@ def test_arithmetic_takes_all_pairs(op: str) -> None:
     assert packets().where(Compare(op, Arith("+", Typed.some, Typed.others), Typed.u8)) == wanted
 
 
+@pytest.mark.slow
 @every("number", [0, 1, 64, 65])
 def test_many_values_beside_none(number: int) -> None:
     """In packets with other numbers of values around them; fields of bytes, too."""

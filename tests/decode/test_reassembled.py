@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import pytest
 
 import ibdissect
 from ibdissect.decode.reassembled import JoinedRecords
@@ -17,6 +16,7 @@ from ibdissect.mad.rmpp_reassembly import records
 from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.ulp import rpcrdma
 from tests.acme import connection
+from tests.cases import few
 from tests.commands import run
 from tests.craft import build, erf_pcap
 from tests.mad.test_rmpp_records import ABORT, FIRST, LAST, MIDDLE
@@ -37,7 +37,7 @@ def lids(frames: Sequence[bytes], *, one_by_one: bool = False) -> dict[int, list
     return found
 
 
-@pytest.mark.parametrize("one_by_one", [False, True])
+@few("one_by_one", [False, True], fast=(0,))
 def test_a_record_belongs_to_the_frame_that_completes_it(one_by_one: bool) -> None:
     assert lids(IN_ORDER, one_by_one=one_by_one) == {1: [1], 2: [2, 3], 3: [4, 5]}
     assert lids([FIRST, LAST, MIDDLE], one_by_one=one_by_one) == {1: [1], 2: [5], 3: [2, 3, 4]}

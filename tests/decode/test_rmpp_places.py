@@ -53,6 +53,7 @@ def test_every_segment_of_a_table_may_be_the_wrong_one(numbers: list[int]) -> No
     assert leaks(native(*frames, *table([1, 2, 3, 4])[1:3]), trees=range(0, 6, 2)) == []
 
 
+@pytest.mark.slow
 def test_a_later_segment_without_a_type_is_no_record() -> None:
     frames = [sa(b"\x11" * 4 + KEY * 49, attribute=0x12, rmpp=(1, 0, 1), number=number, offset=9) for number in (2, 3)]
     assert leaks(native(*frames)) == []

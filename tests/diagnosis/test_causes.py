@@ -361,6 +361,7 @@ def causes(lab: Lab) -> list[str]:
     return [one.cause for one in lab.diagnosis().connections if one.ends[0].address == "10.0.0.1"]
 
 
+@pytest.mark.slow
 def test_a_path_mtu_needs_smaller_packets_that_pass_meanwhile() -> None:
     beside, after, before, silent = (Lab(qa=0x331, qb=0x441) for _ in range(4))
     for lab, time in ((beside, TIMEOUT), (after, SEC), (before, -SEC)):

@@ -251,6 +251,7 @@ def test_who_refused_for_several_reasons_is_said_once() -> None:
     assert "Who refused" not in told(joined(labs[0], labs[2], labs[3]).diagnosis())
 
 
+@pytest.mark.slow
 def test_what_a_capture_holds_is_said_on_top() -> None:
     labs = [Lab(b=bytes([10, 0, 2, n]), qa=0x100 + n, qb=0x200 + n) for n in range(3)]
     for lab in labs[:2]:

@@ -55,6 +55,7 @@ def test_the_first_packets_of_a_capture_in_another_order_are_not_sent_again(befo
     assert (lab.only().counts.packets_sent_again, lab.only().episodes == ()) == (again, not again)
 
 
+@pytest.mark.slow
 def test_two_episodes_do_not_make_it_slow_and_three_do() -> None:
     for number, cause in ((2, "healthy"), (3, "slow-by-loss")):
         lab = Lab()

@@ -9,6 +9,7 @@ from ibdissect.wire import cm
 from tests.diagnosis.lab import MS, SEC, US, Lab, diagnosis
 
 
+@pytest.mark.slow
 def test_states_of_the_set_up() -> None:
     lab = Lab()
     lab.req(0, 2)

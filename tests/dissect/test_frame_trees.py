@@ -32,6 +32,7 @@ def test_an_unknown_attribute_stays_visible() -> None:
     assert data.value == bytes(range(64)).hex()
 
 
+@pytest.mark.slow
 def test_pad_and_trailer_are_distinguished() -> None:
     table = crafted()[0]
     write = {node.label: node for node in dissect_row(table, 6, Presenter()).layers}

@@ -13,6 +13,7 @@ import pytest
 
 from ibdissect.cli import run
 from ibdissect.export import csv as ours
+from tests.cases import few
 from tests.craft import erf_pcap, interfaces_pcapng, smp
 from tests.subnet.made import answer
 
@@ -54,7 +55,7 @@ EDGES = [0, 9, 10, 999, 1000, 9999, 10_000, 10_001, 99_999_999, 100_000_000, (1 
 NANOSECONDS = [0, 1, 9_999, 10_000, 99_999_999, 100_000_000, 999_999_999, 1_000_000_000, 1_700_000_000_123_456_789]
 
 
-@pytest.mark.parametrize("step", [1, 7])
+@few("step", [1, 7], fast=(1,))
 def test_numbers_and_seconds(tmp_path: Path, step: int) -> None:
     """Each is what `str` makes of it, beside each number of digits."""
     psns = sorted({max(0, min((1 << 24) - 1, 10**digits + by)) for digits in range(9) for by in (-1, 0, 1)})

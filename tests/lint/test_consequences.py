@@ -271,7 +271,7 @@ def test_a_lid_that_only_some_unanswered_write_may_have_assigned_does_not_explai
     assert [(one.code, one.severity) for one in found if one.frame == 13] == [("LNK020", Severity.INFO), ("LNK021", Severity.WARNING)]
 
 
-@pytest.mark.parametrize("window", [1 << 20, 64, 400])
+@few("window", [1 << 20, 64, 400], fast=(0, 2))
 def test_a_file_that_lists_all_ports_explains_the_top_for_all_senders(window: int) -> None:
     linter = Linter([rules()[code] for code in ("LNK020", "LNK021")])
     inform(linter, None, [parsed("ibnetdiscover", SAMPLES["ibnetdiscover"])[0]])
@@ -377,6 +377,7 @@ MISREAD = answer(2, NODE_INFO, bytes(64), modifier=1, header={"transaction_id": 
 OF_PORT_INFO = ask(2, PORT_INFO, modifier=1, header={"transaction_id": 9})
 
 
+@pytest.mark.slow
 def test_what_is_misread_in_an_answer_of_another_attribute_is_one_finding_at_the_end() -> None:
     codes = ("MAD005", "AM002", "SEM032", "SEM036")
     assert {one.code for one in lint([ask(2, NODE_INFO, modifier=1, header={"transaction_id": 9}), MISREAD], *codes)} == {*codes[1:]}

@@ -23,7 +23,7 @@ from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm_tables import PKeyEntry
 from ibdissect.words import Hit, Rule, Seen, on_chunk, on_end, on_struct
-from tests.cases import every
+from tests.cases import every, few
 from tests.craft import erf_pcap, ethernet_pcap, native, roce2, smp
 from tests.decode.made import tables_of
 
@@ -304,7 +304,7 @@ def fed(frames: list[bytes], *, prepared: bool, step_ns: int = 1000) -> tuple[li
     return [one.frame for one in linter.finish()], left
 
 
-@pytest.mark.parametrize("prepared", [False, True])
+@few("prepared", [False, True], fast=(1,))
 def test_copies_of_a_mirror_and_other_datagrams_are_no_packets(prepared: bool) -> None:
     first, second = roce2(payload=b"12345678", bth={"psn": 1}), roce2(payload=b"23456789", bth={"psn": 2})
     other = first[:42] + bytes(range(0x11, 0x11 + len(first) - 42))

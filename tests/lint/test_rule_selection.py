@@ -54,6 +54,7 @@ def test_no_crc_leaves_the_crc_rules_out() -> None:
         assert without == [rule for rule in with_crc if not rule.needs_crc] and 0 < len(without) < len(with_crc)
 
 
+@pytest.mark.slow
 def test_unknown_code_names_the_nearest() -> None:
     with pytest.raises(ConfigError, match="did you mean portinfo-extspeed-bit"):
         select(RULES, ["portinfo-extspead-bit"])
@@ -94,6 +95,7 @@ def test_codes_may_stand_in_one_text() -> None:
     assert found(UNKNOWN_METHOD) == ["PM009"] and found(UNKNOWN_METHOD, ignore="PM009, TXN006") == []
 
 
+@pytest.mark.slow
 def test_what_explains_the_chosen_rules_runs_too() -> None:
     """And reports nothing: what it explains is not told either, unless that rule is ignored."""
     assert found(UNKNOWN_METHOD, select="TXN006") == []
@@ -101,6 +103,7 @@ def test_what_explains_the_chosen_rules_runs_too() -> None:
     assert found(UNKNOWN_METHOD, select="TXN006,PM009") == ["PM009"]
 
 
+@pytest.mark.slow
 def test_what_explains_a_family_or_what_explains_runs_too() -> None:
     """An answer of another attribute is no NodeInfo (MAD005), which explains all that is wrong in it."""
     header = {"transaction_id": 9}

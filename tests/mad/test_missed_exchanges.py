@@ -83,6 +83,7 @@ def test_a_program_must_be_seen_to_count() -> None:
     assert not seconds(anywhere, range(20, 30))
 
 
+@pytest.mark.slow
 def test_another_run_of_the_program_is_no_gap() -> None:
     assert seconds([*ALL, *exchanges(range(140, 180))], range(70, 80)) == LOST
     assert not seconds([*ALL[:70], *exchanges(range(9000, 9040))], range(60, 80))

@@ -35,6 +35,7 @@ def test_the_fault_is_among_the_packets_of_a_long_conversation(repo: Path) -> No
     assert len(first.arrows) <= 20 and any(arrow.title and arrow.level == "error" for arrow in first.arrows)
 
 
+@pytest.mark.slow
 def test_a_clean_capture_has_none(repo: Path) -> None:
     with portrait(repo / "captures/rxe-rping.pcap") as found:
         assert ladders(found) == []

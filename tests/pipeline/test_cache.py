@@ -136,6 +136,7 @@ def test_unreadable_captures_are_not_cached_and_bad_options_are_refused(capture:
         Cache.of(str(tmp_path / "file"), OPTIONS)
 
 
+@pytest.mark.slow
 def test_a_capture_that_grows_meanwhile(capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = session_cache.check
 

@@ -122,6 +122,7 @@ def test_what_goes_wrong_ahead_is_reported_and_the_thread_ends(ahead: list[str],
     assert found.status == "unreadable" and "the disk is gone" in str(found.error) and ahead
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_frame_is_described_as_the_frame_that_it_repeats(tmp_path: Path) -> None:
     data = (ROOT / "captures/pkey-lab.pcap").read_bytes()
     length = 16 + int.from_bytes(data[32:36], "little")

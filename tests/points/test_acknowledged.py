@@ -67,7 +67,8 @@ def test_what_an_rnr_nak_answers_has_arrived(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("next_psn", "later", "arrived"), [(3, 10_000_040_000, True), (3, 10_000_000_000, False), (1, 11_000_000_000, False)]
+    ("next_psn", "later", "arrived"),
+    [(3, 10_000_040_000, True), (3, 10_000_000_000, False), (1, 11_000_000_000, False)],
 )
 def test_data_that_nobody_asks_for_again_has_arrived(tmp_path: Path, next_psn: int, later: int, arrived: bool) -> None:
     """A requester that goes on for ten seconds has found out that some is missing."""

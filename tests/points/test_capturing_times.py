@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from ibdissect.points import matching_in_windows, read_captures
-from tests.cases import few
 
 from .world import World, said
 
 
-@few(("passed", "counted"), [(3, {"not_captured": 3, "outside": 0}), (4, {"not_captured": 0, "outside": 4})], fast=(1,))
+@pytest.mark.parametrize(("passed", "counted"), [(3, {"not_captured": 3, "outside": 0}), (4, {"not_captured": 0, "outside": 4})])
 def test_holes(tmp_path: Path, passed: int, counted: dict[str, int]) -> None:
     """Few packets that the tap lacks in a pause were missed, many were outside of what it captured."""
     world = World()

@@ -47,7 +47,7 @@ def test_which_became_which(tmp_path: Path) -> None:
     assert all("payload" not in pair["changed"] for pair in result["pairs"])
 
 
-@few(("payload", "packets_of_other", "changed"), [(b"mine", 10, 0), (b"mine", 1, 1), (b"else", 1, 0)], fast=(1, 2))
+@pytest.mark.parametrize(("payload", "packets_of_other", "changed"), [(b"mine", 10, 0), (b"mine", 1, 1), (b"else", 1, 0)])
 def test_two_senders_of_datagrams(tmp_path: Path, payload: bytes, packets_of_other: int, changed: int) -> None:
     """Packets to one queue pair from another address, with the PSNs of the client's, which the client's point does not show; the server's
     misses one of the client's. Without a right ICRC, as in a cut packet, what follows the BTH tells them apart, or that the other address

@@ -58,6 +58,7 @@ def test_a_step_between_two_flows_is_no_long_path(tmp_path: Path) -> None:
     assert [one["first_frame"] for one in segments(world, tmp_path)] == starts(world, 197_000_000)
 
 
+@pytest.mark.slow
 def test_packets_that_only_repeat(tmp_path: Path) -> None:
     """Keepalives: the offset on which most pairs of equal packets agree."""
     world = World(points=("client", "server"), clocks={"server": behind(12_345_678_901)})

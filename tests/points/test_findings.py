@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.cases import few
 
 from .world import ACKNOWLEDGE, UD_SEND, World
@@ -25,7 +27,7 @@ def fault_counts(tmp_path: Path, points: tuple[str, ...] = ("client", "tap", "se
     }  # fmt: skip
 
 
-@few(("what", "expected"), [
+@pytest.mark.parametrize(("what", "expected"), [
     ({"changed": {"tap": {"p_key": 0x8001}}}, {("tap", "PTS003", True): 1}),
     ({"changed": {"server": {"flipped": 0x40}}}, {("server", "PTS003", False): 1, ("server", "PTS004", True): 1}),
     ({"twice": ("tap", "server")}, {("tap", "PTS002", True): 1, ("server", "PTS002", True): 1}),
@@ -37,7 +39,7 @@ def fault_counts(tmp_path: Path, points: tuple[str, ...] = ("client", "tap", "se
     ({"twice": ("tap", "server"), "opcode": UD_SEND, "dest_qp": 0xFFFFFF}, {("tap", "PTS002", False): 1, ("server", "PTS002", False): 1}),
     ({"missing": ("tap",)}, {}),
     ({}, {}),
-], fast=(1, 7, 8))  # fmt: skip
+])  # fmt: skip
 def test_one_packet(tmp_path: Path, what: dict[str, Any], expected: dict[tuple[str, str, bool], int]) -> None:
     assert fault_counts(tmp_path, **what) == expected
 
@@ -52,10 +54,9 @@ def test_losses_and_lost_notifications(tmp_path: Path) -> None:
     assert [{code: len(entries) for code, entries in one.items()} for one in found] == [{}, {"PTS001": 1}, {"PTS005": 10}]
 
 
-@few(
+@pytest.mark.parametrize(
     ("points", "every", "sure"),
     [(("client", "server"), 4, False), (("client", "tap", "server"), 4, True), (("client", "tap", "server"), 20, False)],
-    fast=(0, 2),
 )
 def test_answers_of_a_way_that_nothing_tests(tmp_path: Path, points: tuple[str, ...], every: int, sure: bool) -> None:
     """A point that has all requests may record the answers worse; behind a tap that has enough of the others they are lost."""

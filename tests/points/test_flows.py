@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
+from tests.cases import few
 from tests.craft import LINK_INFINIBAND, ethernet_pcap, rc, ud
 from tests.rules.made.conversations import gid_of
 
@@ -34,7 +33,7 @@ def test_paths_to_one_port_are_one_flow(tmp_path: Path) -> None:
     assert conversations(tmp_path, frames) == there | {("LID 8", "LID 5", 5, 2), ("LID 8", "LID 7", 5, 1), ("LID 6", "LID 8", 5, 1)}
 
 
-@pytest.mark.parametrize("connected", [True, False])
+@few("connected", [True, False], fast=(1,))
 def test_connections_to_hosts_behind_a_router_are_flows_of_their_own(tmp_path: Path, connected: bool) -> None:
     """Equal numbers of queue pairs, and the router's LID. A datagram service may send from several GIDs."""
     frames = []

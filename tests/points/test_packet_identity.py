@@ -105,6 +105,7 @@ def same(folder: Path, first: bytes, second: bytes, *, other: bytes) -> dict[str
     return found
 
 
+@pytest.mark.slow
 def test_directed_routes_change_at_each_hop(tmp_path: Path) -> None:
     """Hop pointer and return path differ from link to link; the transaction does not."""
     first, second, other = (

@@ -61,6 +61,7 @@ def test_a_tap_on_one_of_two_paths(tmp_path: Path) -> None:
     assert [one["before"] for one in result["lost"]] == ["server"] and not result["not_captured"]
 
 
+@pytest.mark.slow
 def test_reordered_packets_are_counted(tmp_path: Path) -> None:
     world = World(points=("client", "server"))
     world.conversation(50)
@@ -184,7 +185,7 @@ def test_what_a_point_recorded_of_a_flow(
     assert len(found) == len(lacking) and {one.sure for one in found} == {sure}
 
 
-@few(("queue_pair", "sure"), [(MULTICAST_QP, False), (0x77, True)], fast=(1,))
+@pytest.mark.parametrize(("queue_pair", "sure"), [(MULTICAST_QP, False), (0x77, True)])
 def test_groups_have_members_that_come_and_go(tmp_path: Path, queue_pair: int, sure: bool) -> None:
     """Switches forward a group only to its members: what a point lacks of it need not be lost, and of a queue pair it is."""
     found = datagrams(tmp_path, LOST, dest_qp=queue_pair)["PTS001"]
@@ -200,7 +201,7 @@ def test_datagrams_that_take_several_ways(tmp_path: Path, opcode: int, every: in
     assert len(found) == len(lacking) and {one.sure for one in found} == {sure}
 
 
-@few(("gap", "sure"), [(40_000, True), (200, False)], fast=(0,))
+@pytest.mark.parametrize(("gap", "sure"), [(40_000, True), (200, False)])
 def test_a_recorder_that_drops_a_burst(tmp_path: Path, gap: int, sure: bool) -> None:
     """Ten datagrams that follow each other at once are one accident of a recorder that cannot keep up; ten by themselves are not."""
     found = datagrams(tmp_path, range(45, 55), gap=gap)["PTS001"]
@@ -232,8 +233,8 @@ def test_answers_that_may_be_of_several_connections(tmp_path: Path) -> None:
     assert not any(one.sure for point in world.faults(tmp_path) for one in point.get("PTS001", ()))
 
 
-@few(("points", "around", "sure"), [
-    (("client", "tap"), 3, True), (("client", "tap"), 12, False), (("client", "tap", "server"), 12, True)], fast=(0,))  # fmt: skip
+@pytest.mark.parametrize(("points", "around", "sure"), [
+    (("client", "tap"), 3, True), (("client", "tap"), 12, False), (("client", "tap", "server"), 12, True)])  # fmt: skip
 def test_adaptive_routing_around_the_only_point_behind(tmp_path: Path, points: tuple[str, ...], around: int, sure: bool) -> None:
     """A packet that the receiver asks for may come late, past a point that lacks many packets that arrived; the next one may miss some."""
     world = World(points=points)

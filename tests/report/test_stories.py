@@ -53,6 +53,7 @@ def test_connections_of_a_culprit_stand_with_it() -> None:
     assert found.every[: len(culprit.told)] == found.shared[0].told
 
 
+@pytest.mark.slow
 def test_of_many_some_are_told() -> None:
     found = stories(joined(*map(lost, range(2, 24))).diagnosis(), START)
     assert (len(found.told), found.more, found.hidden) == (20, 2, "2 failed")

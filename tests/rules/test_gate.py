@@ -92,6 +92,7 @@ READ = [ask(5, 0x11), TABLE[0], ask(5, P_KEY_TABLE), TABLE[1]]
 WRITTEN = [ask(7, P_KEY_TABLE, method=SET, body=p_keys(0xFFFF)), answer(7, P_KEY_TABLE, p_keys(0xFFFF))]
 
 
+@pytest.mark.slow
 def test_the_manager_is_in_sight_where_it_asks() -> None:
     """Its Sets would take the same way as its Gets: the capture would show them, however long the table is left alone."""
     own: dict[str, Any] = {"path": [], "header": {"transaction_id": 7 << 32 | 3}}
@@ -102,6 +103,7 @@ def test_the_manager_is_in_sight_where_it_asks() -> None:
     assert severity([*first, *BY_ROUTE, *READ, send(0x9999)], 901_000_000_000) == ["info"], "this may be a tool"
 
 
+@pytest.mark.slow
 def test_partitions_that_are_being_changed() -> None:
     """A Set of another node's table, later than the table was read: what this one holds by now is not known, if its Sets are not seen."""
     seven = [ask(7, 0x11), answer(7, 0x11, node(7))]
@@ -139,6 +141,7 @@ def test_a_handover_ends_what_was_known() -> None:
     assert severity([*TABLE, HANDOVER, send(0x9999)]) == ["info"]
 
 
+@pytest.mark.slow
 def test_a_standby_that_takes_over_ends_what_was_known() -> None:
     """It writes its LID into the ports, of which a capture on a host's link shows one."""
 

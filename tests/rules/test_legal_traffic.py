@@ -119,7 +119,7 @@ def test_a_guid_that_a_port_shows_is_its_own(rows: int) -> None:
         assert found("SEM047", CA, KEEPS, written, kept) == [how]
 
 
-@pytest.mark.parametrize("window", [1, 1 << 20])
+@few("window", [1, 1 << 20], fast=(1,))
 def test_counts_of_two_ports_on_one_route(window: int) -> None:
     """Two hosts of two subnets number their requests alike: the second NodeInfo without hops shows it."""
     counts = [back(PORT_INFO, port_info(1, p_key_violations=count), []) for count in (0, 9)]
@@ -136,7 +136,7 @@ TWO_MASTERS = [*sweep(), says(1, MASTER, 1), says(5, MASTER, 1), says(1, MASTER,
 HANDOVER = smp(SET, SM_INFO, build(SMInfo, guid=GUID_5, act_count=3, sm_state=MASTER), modifier=1, slid=5, dlid=1)
 
 
-@pytest.mark.parametrize("end", [HANDOVER, says(5, STANDBY, 2), says(1, STANDBY, 3)], ids=["handover", "other", "first"])
+@few("end", [HANDOVER, says(5, STANDBY, 2), says(1, STANDBY, 3)], ids=["handover", "other", "first"], fast=(2,))
 def test_masters_that_find_each_other(end: bytes) -> None:
     """After two subnets were joined, one of both hands over in its next sweep; two that remain master for long are a fault."""
     assert severities("SEM044", TWO_MASTERS) == severities("SEM044", [*TWO_MASTERS, says(5, MASTER, 2)]) == ["error"]

@@ -13,6 +13,7 @@ from ibdissect.wire.sa_records import LinearForwardingTableRecord
 from ibdissect.wire.sm import SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import LinearForwardingTable
+from tests.cases import few
 from tests.craft import build, erf_pcap, gmp, native, smp
 from tests.decode.made import table_of
 from tests.scrub.made import scrubbed
@@ -58,6 +59,7 @@ def test_a_table_is_reordered_though_no_packet_has_its_lids() -> None:
     assert first != ports and second == [65 - port for port in first] and sorted(first) == ports
 
 
+@pytest.mark.slow
 def test_blocks_that_no_table_has_stay_in_order() -> None:
     """Multicast LIDs have no linear entries, and the modifier of another class is no block."""
     ports = list(range(1, 65))
@@ -83,7 +85,7 @@ def test_records_of_tables_are_reordered_as_the_tables_are() -> None:
     assert [found[2][lid - 128] for lid in lids(tables, 64)] == ports
 
 
-@pytest.mark.parametrize("top", [20, 40])
+@few("top", [20, 40], fast=(1,))
 def test_no_lid_crosses_the_top_of_a_table(top: int) -> None:
     known = smp(0x81, 0x12, build(SwitchInfo, linear_fdb_top=top), path=[1])
     new = lids(scrubbed_table([*packets(*range(1, 64)), known]), 64)[:63]
@@ -92,6 +94,7 @@ def test_no_lid_crosses_the_top_of_a_table(top: int) -> None:
     assert any((lid <= top) != (i <= top) for i, lid in enumerate(without, 1))
 
 
+@pytest.mark.slow
 def test_ranges_of_lids_keep_their_direction() -> None:
     pairs = [(begin, begin + step) for begin in (65, 70, 100, 120) for step in (0, 1, 2, 5)] + [(90, 66), (0xFFFF, 0), (64, 0xFFFF)]
     frames = [gmp(0x03, 0x02, 0x03, bytes(32) + build(InformInfo, lid_range_begin=a, lid_range_end=b), at=24) for a, b in pairs]

@@ -106,7 +106,7 @@ def test_many_packets_are_counted_as_few_are(size: int, chunks: tuple[int, ...])
     assert sorted((one.frame, one.count) for one in found) == sorted((sent.index(flow) + 1, counts[flow]) for flow in flows)
 
 
-@pytest.mark.parametrize("size", [20, SLOTS // 16])
+@few("size", [20, SLOTS // 16], fast=(1,))
 def test_both_ends_of_a_packet_are_judged_by_what_each_showed(size: int) -> None:
     """The receiver showed its table before the last packets, the sender after all of them."""
     packets = [native(0x04, bytes(8), slid=9, dlid=5, bth={"p_key": 0x9999, "destqp": 2})] * size

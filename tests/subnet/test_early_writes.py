@@ -98,7 +98,7 @@ def test_a_port_that_took_a_write_had_no_key_or_that_one(chunks: tuple[int, ...]
     assert [(one.frame, one.proof[0][0]) for one in facts_of(frames, "MKY002", chunks=chunks)] == [(6, 10)]
 
 
-@pytest.mark.parametrize("chunks", [(), (4,), (5,)])
+@few("chunks", [(), (4,), (5,)], fast=(0,))
 def test_requests_with_equal_transaction_ids_are_answered_by_their_ports(chunks: tuple[int, ...]) -> None:
     """An answer of a port that is not known may be anybody's."""
     frames = [*nodes(5, 6), write(5), write(6), *keyed(5), *keyed(6)]
@@ -107,6 +107,7 @@ def test_requests_with_equal_transaction_ids_are_answered_by_their_ports(chunks:
         assert [one.frame for one in facts_of([*frames[:4], took, *frames[4:]], "MKY002", chunks=chunks)] == judged
 
 
+@pytest.mark.slow
 def test_requests_beyond_the_bound_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest requests go first, and are counted (CAP016)."""
     monkeypatch.setattr(early_writes, "MAX_WRITES", 3)

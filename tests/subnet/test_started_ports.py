@@ -40,6 +40,7 @@ def test_a_link_carries_data_when_it_is_armed(state: int, found: str) -> None:
     assert how(*read(state), FOREIGN) == [found]
 
 
+@pytest.mark.slow
 def test_who_arms_it_in_the_capture_writes_the_rest_there_too() -> None:
     assert how(*read(INIT), *written(ARMED), *written(ACTIVE), FOREIGN) == ["error"]
     assert how(*written(ARMED), *read(INIT), FOREIGN) == ["info"], "that was before: it went down since"

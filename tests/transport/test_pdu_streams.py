@@ -170,7 +170,7 @@ def test_psns_go_on_behind_the_largest_and_behind_a_read(tmp_path: Path) -> None
     assert taken(tmp_path, [sent(b"\1", 5), sent(b"1234", 6, 0x0A), sent(b"\1", 9)], psn=5) == [(1, b"\1")]
 
 
-@few(("size", "found"), [(MAX_BYTES, 17), (MAX_BYTES + 1, 0)], fast=(1,))
+@pytest.mark.parametrize(("size", "found"), [(MAX_BYTES, 17), (MAX_BYTES + 1, 0)])
 def test_the_longest_pdu(tmp_path: Path, size: int, found: int) -> None:
     data = size.to_bytes(3, "big") + bytes(MAX_BYTES + 4096 - 3)
     frames = [sent(data[at : at + 4096], 9 + at // 4096) for at in range(0, size, 4096)]

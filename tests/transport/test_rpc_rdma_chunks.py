@@ -13,6 +13,7 @@ from ibdissect.python_interface import Capture
 from ibdissect.transport import rpc_rdma_chunks
 from ibdissect.wire.ulp import rpcrdma
 from tests.acme import ACTIVE_QP, PASSIVE_QP, connection
+from tests.cases import few
 from tests.commands import run
 from tests.craft import rc
 from tests.transport.test_reassembled_messages import completed
@@ -80,7 +81,7 @@ SENT = packet(0x04, HEAD + CALL)
 WITH_DATA = HEAD + CALL[:POSITION] + DATA + CALL[POSITION:]
 
 
-@pytest.mark.parametrize("edges", [(), range(2, 8)])
+@few("edges", [(), range(2, 8)], fast=(0,))
 def test_a_read_chunk_is_put_where_it_belongs(edges: Iterable[int]) -> None:
     (frame, whole), *others = found([SENT, ask(), *given()], edges=edges).items()
     assert (frame, whole.data, others) == (7, WITH_DATA, [])

@@ -120,6 +120,7 @@ def test_a_name_is_a_number_everywhere_or_nowhere() -> None:
         Catalog([*builtin_modules(), module(Lrh=text)])
 
 
+@pytest.mark.slow
 def test_similar_names() -> None:
     assert builtin().nearest("bth.destqpp")[0] == "infiniband.bth.destqp" and len(builtin().nearest("portinfo.lidd")) <= 3
     assert builtin().nearest("zzzzzzzzzzzz") == []

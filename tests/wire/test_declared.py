@@ -12,6 +12,7 @@ import pytest
 
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.spec import BIT_KINDS
+from tests.cases import few
 from tests.wire.declared import TABLE, short_of, table
 from tests.wire.names import struct_id
 
@@ -26,7 +27,7 @@ def test_declarations_are_those_of_the_table(written: Callable[[Path, bytes | st
     written(TABLE, table())
 
 
-@pytest.mark.parametrize("pattern", PATTERNS, ids=["ones", "zeros", "high bits", "low bits", "rising", "falling"])
+@few("pattern", PATTERNS, ids=["ones", "zeros", "high bits", "low bits", "rising", "falling"], fast=(2, 3, 4, 5))
 def test_every_field_reads_the_bits_of_the_table(pattern: bytes) -> None:
     """Shift and mask of each field, against one big number that is shifted by the table's places."""
     read = 0

@@ -90,6 +90,7 @@ def test_a_view_reads_the_declared_bits(seed: int, offset: int, behind: int) -> 
             assert type(got) is type(want), f"{struct_id(struct)}.{name}"
 
 
+@pytest.mark.slow
 def test_fields_cover_their_structure_once_and_parts_lie_within_their_whole() -> None:
     for struct in STRUCTS:
         owners: list[str] = [""] * (struct.size * 8)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ibdissect.wire.tail_walk import walk
 from ibdissect.words import Struct, choice, optional, raw, repeat, text, text_until, uint
 from tests.cases import every
@@ -25,6 +27,7 @@ class Head(Struct):
     up = optional((d << 1) - (d >> 1) * 2 + 1 >= 4, uint(8, "Up"))
 
 
+@pytest.mark.slow
 @every("a", range(4))
 @every("b", range(5))
 def test_which_parts_are_there(a: int, b: int) -> None:

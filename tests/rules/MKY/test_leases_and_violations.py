@@ -58,6 +58,7 @@ def test_a_lease_that_runs_out(chunks: tuple[int, ...]) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_removed_lease_does_not_expire() -> None:
     frames = [*NODE, shown(lease=2), tried(9), *IDLE, shown(lease=0), *IDLE * 3]
     for chunks in ((), (4,), (5,), (6,)):
@@ -233,6 +234,7 @@ def test_keys_are_remembered_for_a_minute() -> None:
     assert facts_of(frames, "MKY015", step_ns=30 * SECOND + 1) == []
 
 
+@pytest.mark.slow
 def test_of_many_keys_the_latest_are_remembered() -> None:
     frames = [*NODE, shown(), *(tried(key) for key in range(1, 13))]
     (found,) = facts_of(frames, "MKY015")

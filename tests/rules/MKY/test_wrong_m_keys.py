@@ -94,6 +94,7 @@ def test_requests_are_counted_by_sender_and_port() -> None:
     assert [(one.frame, one.times) for one in facts_of(frames, "MKY002")] == [(5, 3), (8, 2), (9, 1)]
 
 
+@pytest.mark.slow
 def test_a_write_without_key() -> None:
     message = f"SubnSet(P_KeyTable) without M_Key to {PORT}, which holds {HELD}: the port drops it"
     assert facts_of([*KEYED, write(0)], "MKY001") == [Facts(3, message, "00" * 8, 0, (SHOWN,), "learnt")]
@@ -182,6 +183,7 @@ def test_a_key_that_a_port_should_have_hidden(window: int) -> None:
     assert facts_of([NODE, ask(5, PORT_INFO, header={"transaction_id": 9}), EXPOSED], "MKY004", window=window) == []
 
 
+@pytest.mark.slow
 def test_a_port_may_show_its_key_to_itself() -> None:
     own = ask(5, PORT_INFO, slid=5)
     back = smp(ANSWER, PORT_INFO, HIDDEN, slid=5, dlid=5)

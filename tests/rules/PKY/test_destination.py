@@ -47,6 +47,7 @@ def test_a_partition_that_the_destination_does_not_know() -> None:
     assert counted([*TABLE, send(0x0000), send(0x8000)], "PKY003") == [], "that is no partition (PKY002)"
 
 
+@pytest.mark.slow
 def test_a_partition_that_the_sender_does_not_know() -> None:
     message = f"P_Key 0x9999 from {PORT} to QP 0x12; the sender's P_Key table does not hold that partition"
     frames = [*TABLE, send(0x9999, slid=5, dlid=3), send(0x1234, slid=5, dlid=3), send(0x9234, slid=5, dlid=3)]
@@ -119,6 +120,7 @@ def test_behind_a_router_another_subnet_decides() -> None:
     assert counted([*router, send(0x9999)], "PKY003") == counted([send(0x9999), *router], "PKY003") == []
 
 
+@pytest.mark.slow
 def test_virtual_ports_share_a_lid() -> None:
     """With a GRH a packet may be for any of them; without, it is for the port itself."""
     virtual = [*TABLE, answer(5, PORT_INFO, port_info(5, capability_mask2=4))]

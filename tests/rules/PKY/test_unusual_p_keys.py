@@ -57,6 +57,7 @@ def block(*keys: int, method: int = SET, number: int = 0, status: int = 0, **kw:
     return smp(method, P_KEY_TABLE, p_keys(*keys), modifier=number, header={"status": status}, **kw)
 
 
+@pytest.mark.slow
 def test_a_table_without_its_first_entry() -> None:
     text = "entry 0 of the P_Key table is empty while others hold partitions"
     assert facts_of([block(0, 0x8001), block(0, 0x8001)], "PKY008") == [Facts(1, text, "", None, times=2)]

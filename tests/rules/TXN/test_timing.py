@@ -36,7 +36,7 @@ def test_the_first_one_without_room_is_named(code: str, window: int, monkeypatch
     assert told == [(41, 20)]
 
 
-@few(("pause_ms", "how"), [(49, "warning"), (50, "info")], fast=(1,))
+@pytest.mark.parametrize(("pause_ms", "how"), [(49, "warning"), (50, "info")])
 def test_a_program_waits_for_each_answer(pause_ms: int, how: str) -> None:
     """One of 16 answers is lost. The program repeats the request, or goes on at once like one that does not wait."""
     now, frames = 0, list[tuple[int, bytes]]()

@@ -9,7 +9,7 @@ import pytest
 
 import ibdissect
 from ibdissect.wire.pm import PortCounters
-from tests.cases import every, few
+from tests.cases import every
 from tests.conftest import REPO
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, interfaces_pcapng, smp
 from tests.rules.made.subnets import NODE_INFO, PORT_INFO, back, sweep
@@ -125,7 +125,7 @@ def test_a_set_takes_down_the_link_by_which_it_came(path: list[int] | None, port
     assert [str(one.severity) for one in lint(capture) if one.code == "TXN001"] == [how]
 
 
-@few(("mgmt_class", "how"), [(0x0A, "info"), (0x21, "info"), (0x04, "warning")], fast=(2,))
+@pytest.mark.parametrize(("mgmt_class", "how"), [(0x0A, "info"), (0x21, "info"), (0x04, "warning")])
 def test_a_node_may_lack_the_agent_of_a_class_in_which_it_never_answers(mgmt_class: int, how: str) -> None:
     """Tools ask every node for what vendors, or newer firmware, add. Of a node that answered once in that class, they know that it can."""
 

@@ -217,6 +217,7 @@ def test_connected_mode(tmp_path: Path) -> None:
         assert matching(capture, "tcp.dstport == 22") == [3]
 
 
+@pytest.mark.slow
 def test_random_payloads_are_nothing(tmp_path: Path) -> None:
     """No payload is guessed: not on connections to services that nobody knows, not on those whose REQ is missing."""
     chance = random.Random(5)
