@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import commands
+from tests.cases import few
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, mad, rc, ud
 from tests.decode import agreed
 
@@ -85,7 +86,7 @@ def vendor_hello(version: int) -> bytes:
     return ud(bytes(data))
 
 
-@pytest.mark.parametrize("late", [False, True])
+@few("late", [False, True], fast=(1,))
 def test_a_vendors_mads_of_several_segments(tmp_path: Path, late: bool) -> None:
     first, last = segments(2, 9)
     (tmp_path / "a.pcap").write_bytes(erf_pcap([vendor_hello(2), *((last, first) if late else (first, last)), vendor_hello(1)]))

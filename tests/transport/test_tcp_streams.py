@@ -140,7 +140,7 @@ def test_early_segments_are_bounded_by_their_bytes(tmp_path: Path, monkeypatch: 
     assert found(tmp_path, [*opening(), *early[:3], segment(pdu(100), 1000)]) == []
 
 
-@pytest.mark.parametrize("form", ["tree", "dump", "jsonl"])
+@few("form", ["tree", "dump", "jsonl"], fast=(0, 2))
 def test_keys_are_hidden_wherever_segments_cut_them(tmp_path: Path, form: str) -> None:
     frames = []
     for port, cut in enumerate((1, 3, 4, 5, 7), 40000):
