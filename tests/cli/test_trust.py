@@ -203,7 +203,7 @@ def test_where_no_output_says_it_standard_error_does(words: tuple[str, ...], key
     "words",
     [
         pytest.param(("sql", "{}", "select count(*) from findings"), marks=pytest.mark.slow),
-        ("export", "{}", "--findings", "-o", "x.jsonl"),
+        pytest.param(("export", "{}", "--findings", "-o", "x.jsonl"), marks=pytest.mark.slow),
         ("annotate", "{}", "-o", "x.pcapng"), ("diff", "{}", "{}"),
     ],
 )  # fmt: skip

@@ -22,7 +22,7 @@ ABOUT_THE_CAPTURE = "capture|file|record|packets|link type"
 NOBODY = {"LNK023": "link packets have no addresses"}
 
 
-PARTS = 9
+PARTS = 18
 
 
 @pytest.mark.parametrize("part", [pytest.param(part, marks=[pytest.mark.slow] * (part > 0)) for part in range(PARTS)])

@@ -46,8 +46,10 @@ def test_stamps_of_a_batch_are_late(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("late", "expected"), [(range(640, 672), [1]), (range(640, 1280), [1, 641])], ids=["a burst of late stamps", "a step"]
-)
+    ("late", "expected"),
+    [pytest.param(range(640, 672), [1], id="a burst of late stamps", marks=pytest.mark.slow),
+     pytest.param(range(640, 1280), [1, 641], id="a step")],
+)  # fmt: skip
 def test_small_steps(tmp_path: Path, late: range, expected: list[int]) -> None:
     """Packets of both directions, one every microsecond; some of the server's stamps are 10 us late."""
     world = World(points=("client", "server"), hop=500)

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.rules import load
@@ -41,6 +43,7 @@ def waited(model: CaptureModel, done: Callable[[], object]) -> None:
         model.wait(0.02)
 
 
+@pytest.mark.slow
 def test_findings_of_a_growing_capture_come_before_its_end(tmp_path: Path) -> None:
     path = capture(tmp_path)
     model = CaptureModel(str(path), follow=True)

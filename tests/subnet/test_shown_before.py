@@ -73,7 +73,7 @@ def test_what_a_file_says_counts_from_the_first_frame_on(tmp_path: Path) -> None
     assert found == {1: (30, 0), 2: (10, 0), 3: (20, 0)}
 
 
-@few("seed", range(6), fast=(0, 1))
+@few("seed", range(6), fast=(0,))
 def test_what_counted_agrees_with_a_plain_walk(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two switches say what they can, in any order and in chunks of any size; each request is compared with what each said last."""
     rnd = random.Random(seed)
