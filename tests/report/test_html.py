@@ -69,7 +69,6 @@ def test_the_page_says_what_it_is_about() -> None:
     assert "UTC (18.250 s)" in safe(render("html", [one, report(finding())], RUN)).text
 
 
-@pytest.mark.slow
 def test_the_page_has_a_title_a_note_and_its_command(tmp_path: Path) -> None:
     path, title = tmp_path / "x.pcap", f"Ticket {HOSTILE[:-20]}"
     path.write_bytes(craft.erf_pcap([craft.rc(0x04, bytes(8))]))
