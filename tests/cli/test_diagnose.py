@@ -91,6 +91,7 @@ def test_filters_are_refused(tmp_path: Path) -> None:
     assert done.returncode == 2 and "a connection is followed in all frames" in done.stderr
 
 
+@pytest.mark.slow
 def test_points_of_the_same_traffic_are_told_as_one(tmp_path: Path) -> None:
     paths = silence(lost=dict.fromkeys(range(8), "server")).write(tmp_path)
     done = commands.run("diagnose", "--points", *paths, text=True)

@@ -81,6 +81,7 @@ def test_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: lis
     assert said.format(**paths) in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_filter_limits_the_findings_and_a_report_goes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = written(tmp_path, lost={7: "server"})
     assert run(["points", *paths, "-Y", "frame.number == 15", "--format", "json"]) == 1

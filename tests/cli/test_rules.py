@@ -53,6 +53,7 @@ def test_the_page_of_all_rules_is_current(repo: Path, written: Callable[[Path, b
     written(repo / "docs/rules.md", runpy.run_path(str(repo / "docs/rules_page.py"))["page"]())
 
 
+@pytest.mark.slow
 def test_markdown_has_all_pages_and_their_contents() -> None:
     text = run("--format", "markdown").stdout
     for rule in load():

@@ -113,6 +113,7 @@ def test_reports_name_the_files(ring: list[str], tmp_path: Path) -> None:
         assert Path(ring[2]).name in said.replace("\\", "") and ":31" not in said, format_
 
 
+@pytest.mark.slow
 def test_a_missing_member(ring: list[str]) -> None:
     Path(ring[1]).unlink()
     found = run("lint", "--set", ring[0], ring[2], "--format", "json", text=True)

@@ -68,6 +68,7 @@ TALK = (
 """Each side reads what the other's hello allows."""
 
 
+@pytest.mark.slow
 def test_the_other_sides_hello_decides(tmp_path: Path) -> None:
     path = capture(tmp_path / "a.pcap", *TALK)
     assert shown(path, "acme.old.value", "acme.new.value") == {4: ["7"], 6: ["9"]}

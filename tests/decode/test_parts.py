@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests import commands
 from tests.craft import interfaces_pcapng, ud
 
@@ -26,6 +28,7 @@ def shown(path: str, *words: str) -> list[str]:
     return lines
 
 
+@pytest.mark.slow
 def test_what_is_said_of_fields_behind_variable_parts_is_about_the_same_occurrence(tmp_path: Path) -> None:
     path = said(tmp_path / "a.pcapng", (1, b"\2" + ASK + ASK9), (2, b"\1" + GOOD), (2, b"\2" + BAD + GOOD[:1] + b"\7\0\0\0"))
     names = ("frame.number", "parts.pdu.note", "parts.reply.note", "ibdissect.request_frame")

@@ -79,6 +79,7 @@ def inside(record: type[Struct]) -> Iterator[type[Struct]]:
             yield from inside(field.of)
 
 
+@pytest.mark.slow
 def test_every_component_has_a_label_that_people_know() -> None:
     """As the tree lists those of a mask with all bits."""
     records = {attr_id: [record for _, record in found if any(components_of(record))]

@@ -108,6 +108,7 @@ def test_made_and_broken_packets(seed: int) -> None:
     agree(chunk_of([*rows, *broken(random.Random(seed), rows, 600)], b"\xff" * seed))
 
 
+@pytest.mark.slow
 def test_packets_cut_behind_every_byte() -> None:
     """Of all headers, and of the MAD: each bound is met from both sides."""
     agree(chunk_of([Row(row.frame[:size], row.link, -1, row.erf) for row in made() for size in range(min(len(row.frame), 110))], b""))

@@ -61,6 +61,7 @@ def trees(frames: Sequence[bytes]) -> list[Any]:
         return [capture.dissect(number) for number in range(1, len(frames) + 1)]
 
 
+@pytest.mark.slow
 def test_every_byte_of_the_tunnel_is_named() -> None:
     """Options and subheaders are plain data; everything else is a field."""
     frames = [tunnels.wrapped(kind, FRAME)[0] for kind in KINDS]

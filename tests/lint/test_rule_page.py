@@ -107,6 +107,7 @@ def test_evidence_of_bases_and_declarations(told: dict[str, dict[str, Any]]) -> 
     assert told["ZZP005"]["page"]["Evidence"] == "One packet is enough.\n`--no-crc` switches it off."
 
 
+@pytest.mark.slow
 def test_what_pages_of_real_rules_imply() -> None:
     """Rules about the subnet are silent if it is two, those about requests and frames are not; most have no options."""
     found = {code: one["page"] for code, one in pages().items()}

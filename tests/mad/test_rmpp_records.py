@@ -126,6 +126,7 @@ def test_what_a_vendor_sends_in_segments_is_shown_where_it_is_whole(tmp_path: Pa
     assert sum("Peer LID" in line for line in tree) == 60 and sum("Optics_Key#1" in line for line in tree) == 1
 
 
+@pytest.mark.slow
 def test_rules_and_records_see_it_once(tmp_path: Path) -> None:
     (tmp_path / "zei.py").write_text(RULE)
     given = ("--plugin", str(ZED / "zed.py"), "--plugin", str(tmp_path / "zei.py"))

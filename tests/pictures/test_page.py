@@ -102,6 +102,7 @@ def test_before_and_now(repo: Path, tmp_path: Path) -> None:
     assert "1 new" in shown(part, before=str(report)).text
 
 
+@pytest.mark.slow
 def test_changes_of_the_subnet(repo: Path) -> None:
     found = shown(repo / "captures/pkey-lab.pcap", before=str(repo / "captures/opensm-first-sweep.pcap"))
     assert "Changes in the subnet" in found.text and any(text.strip().startswith("+") for text in found.said)

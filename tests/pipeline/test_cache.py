@@ -65,6 +65,7 @@ def test_the_same_report(capture: Path, tmp_path: Path, checks: list[Any]) -> No
     assert all(path.stat().st_mode & 0o077 == 0 for path in entries(tmp_path / "cache"))
 
 
+@pytest.mark.slow
 def test_other_options(capture: Path, tmp_path: Path, checks: list[Any]) -> None:
     first = asked(tmp_path, str(capture))
     others = (

@@ -116,6 +116,7 @@ def test_windows_prove_what_the_whole_proves(tmp_path: Path, monkeypatch: pytest
     assert said(paths, window=20) == once
 
 
+@pytest.mark.slow
 def test_mads_that_were_sent_once_and_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Answered, sent twice, never answered."""
     world = World(points=("client", "server"))

@@ -45,6 +45,7 @@ def test_other_files_are_refused(text: str, said: str, tmp_path: Path) -> None:
     assert status == 2 and not out and said in err
 
 
+@pytest.mark.slow
 def test_numbers_that_pass_make_no_new_finding_and_others_do(tmp_path: Path) -> None:
     old = {"code": "RC002", "message": "RC LID 3 → LID 2 QP 0x000037: PSN 99 was sent before"}
     (tmp_path / "x.json").write_text(json.dumps({"findings": [old, old | {"message": old["message"].replace("LID 3", "LID 4")}]}))

@@ -83,6 +83,7 @@ def test_counted_later_in_a_swept_subnet(rows: int | None) -> None:
     assert of("LNK020", lint(frames, rows)) == [(10, 2)]
 
 
+@pytest.mark.slow
 def test_selected_frames_have_findings_of_their_own() -> None:
     """Findings of a flow that begins in front of the chosen frames are those of the chosen ones."""
     frames = [*sweep(), data(dlid=7), data(dlid=7, psn=2), data(dlid=7, psn=3)]

@@ -87,6 +87,7 @@ def test_queue_pairs_of_a_connection() -> None:
     assert texts == {there, back}
 
 
+@pytest.mark.slow
 def test_the_connection_of_a_packet_with_a_grh(tmp_path: Path) -> None:
     path = tmp_path / "grh.pcap"
     path.write_bytes(craft.erf_pcap([*SETUP, *DATA]))

@@ -144,6 +144,7 @@ def p_key_tables(*blocks: tuple[int, ...], more: Sequence[bytes] = (), capacity:
     return taught(*frames, *more).subnet
 
 
+@pytest.mark.slow
 def test_a_change_of_any_kind_may_fail_a_job(tmp_path: Path) -> None:
     """What JSON names, --fail-on knows."""
     for name, keys in (("a", (0xFFFF, 0x8001)), ("b", (0xFFFF, 0x8002))):

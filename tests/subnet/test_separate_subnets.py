@@ -115,6 +115,7 @@ def test_a_pipe_says_that_it_cannot_be_divided() -> None:
     assert ["save it as a file" in found[0].message for found in said] == [True, False]
 
 
+@pytest.mark.slow
 def test_files_describe_the_subnet_whose_ports_they_list(tmp_path: Path) -> None:
     there = subnet(0x255, 2, (1, 2, 3, 4), FULL)
     raw = mixed([*HERE, data(2, 1, LIMITED)], [*there, data(2, 1, FULL)], interfaces=True)

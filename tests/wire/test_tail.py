@@ -230,6 +230,7 @@ def nodes(capture: ibdissect.Capture, name: str) -> list[str]:
     return [node.text for node in capture.dissect(1).walk() if node.name == name]
 
 
+@pytest.mark.slow
 def test_tree_filter_columns_and_export_agree(tmp_path: Path) -> None:
     path = tmp_path / "listed.pcap"
     path.write_bytes(erf_pcap([frame(body())]))

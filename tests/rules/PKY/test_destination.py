@@ -224,6 +224,7 @@ def test_early_packets_of_virtual_ports_are_not_judged() -> None:
     assert counted([routed, *shown(5, 0xFFFF)], "PKY003") == []
 
 
+@pytest.mark.slow
 def test_who_sends_back_in_a_partition_is_a_member() -> None:
     """As a full member when the key says so; a limited one may be what is wrong."""
     lesson = shown(5, 0xFFFF, 0x1234)
