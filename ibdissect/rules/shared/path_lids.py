@@ -82,9 +82,11 @@ class PathLidsRule(LearntFactRule):
                     )  # fmt: skip
 
     def stands(self, hit: Hit, context: Context) -> bool:
-        """Not if the port's LID may have changed unseen."""
+        """Not if the port's LID may have changed unseen, or another port has its number since."""
         port = context.get(FabricFollower).subnet.by_key(hit.key[0])
-        return port is not None and context.get(LidWrites).is_certain(port, hit.frame, until=AFTER_ALL)
+        if port is None or port.guid != hit.arguments["guid"]:
+            return False
+        return context.get(LidWrites).is_certain(port, hit.frame, until=AFTER_ALL)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """Also INFO if the port gets the LID later: managers tell of paths before they have written all ports."""
