@@ -285,6 +285,13 @@ def number_text(number: int) -> str:
     return f"LID {address}" if address < LID_COUNT else "this address"
 
 
+def number_of(end: End) -> AddressNumber:
+    """The number of an address in `Queries`."""
+    high, low = divmod(int.from_bytes(end.address, "big"), 1 << 64)
+    size, network = np.array([len(end.address)], np.uint8), np.array([end.network], np.uint64)
+    return AddressNumber(int(_numbers(AddressColumns(size, np.array([high], np.uint64), np.array([low], np.uint64), network))[0]))
+
+
 def _numbers(ends: AddressColumns) -> U64:
     """One number per address: LID or IPv4 address, otherwise a hash; 0 if there is none. Its highest bits say of which network it is."""
     wide = np.flatnonzero(ends.size == 16)

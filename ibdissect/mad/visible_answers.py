@@ -8,12 +8,15 @@ from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.capture.gather import gather, u16
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.addresses import ENDS, LID_SIZE, NETWORK_SIZE, End, by_header
+from ibdissect.decode.identity import AddressNumber
 from ibdissect.wire.numbers import DIRECTED, LID_COUNT
 
-from .datagrams import Queries
+from .datagrams import Queries, number_of
 from .request_outcomes import Request
 
 MAX_ADDRESSES = 65536
+MAX_PAIRS = 32768
+"""Requesters, each with an agent whose answers to it are shown; of further ones that is unknown."""
 
 
 class _Ends:
@@ -54,6 +57,8 @@ class VisibleAnswers:
     def __init__(self) -> None:
         self.dropped = Dropped("addresses that are answered")
         self.receivers, self.senders = _Ends(self.dropped), _Ends(self.dropped)
+        self.pairs = KeptDict[tuple[AddressNumber, AddressNumber], None](MAX_PAIRS, "pairs of requesters and agents")
+        """Requesters, and who answered them."""
         self.directed: Int = np.zeros(1 << 16, np.int64)
         """The latest frame of each network with an answer by directed route, which has no receiver address, int64[65536]; 0: none."""
 
@@ -65,17 +70,23 @@ class VisibleAnswers:
         routed = asked.rows[answers[directed]]
         networks: Int = table.networks[routed] if table.networks is not None else np.zeros(len(routed), np.int64)
         self.directed[networks] = routed + table.chunk.first
-        rows = asked.rows[answers[~directed]]
+        answers = answers[~directed]
+        rows = asked.rows[answers]
+        for pair in {*zip(asked.destination[answers].tolist(), asked.source[answers].tolist(), strict=True)} - self.pairs.keys():
+            self.pairs.keep(pair, None, table.chunk.first + int(rows[0]), int(table.chunk.time_ns[rows[0]]))
         for header, index, at in by_header(table, rows, ENDS):
             self.receivers.take(table, rows[index], at + header.destination, header.size)
             if header.size == LID_SIZE:
                 self.senders.take(table, rows[index], at + header.source, header.size)
         return ()
 
-    def shows_none_of(self, request: Request) -> bool:
-        """Whether the capture shows no answer of the LID that a request went to, to anybody, as far as is remembered."""
-        to = request.target
-        return request.route is None and to.lid is not None and to not in self.senders
+    def shows(self, requester: AddressNumber, agent: AddressNumber) -> bool:
+        """Whether the capture shows an answer of an agent to a requester, as far as is remembered: answers take one of several links."""
+        return (requester, agent) in self.pairs
+
+    def shows_none_to(self, request: Request) -> bool:
+        """Whether the capture shows no answer of the agent that a request went to, to its sender; false for directed routes."""
+        return request.route is None and not self.shows(number_of(request.source), number_of(request.target))
 
     def both_go_on(self, request: Request) -> int:
         """The latest frame by which the capture shows answers of the agent that a request went to, and answers to its sender; 0: none."""

@@ -15,7 +15,6 @@ from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.capture.gather import flags
 from ibdissect.decode import Bool, ChunkTable, Int
-from ibdissect.decode.addresses import End, ends_of
 from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.equal_rows import SLOTS, digest, digest_at, mix, order_of, run_starts, slot_of_hash
 from ibdissect.decode.history import NEIGHBOURS_NS, SECOND_NS
@@ -31,6 +30,7 @@ from ibdissect.rules.shared.answer_patience import announced
 from ibdissect.rules.shared.answered_packets import KEPT_FRAMES, RepliesToFindings
 from ibdissect.rules.shared.not_seen import QuotingRule
 from ibdissect.subnet import FabricFollower
+from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.headers import DETH
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD, MAD_SIZE
 from ibdissect.wire.numbers import DIRECTED, GSI_QP
@@ -47,8 +47,6 @@ FLOOD = 100
 FEW_LOST = 20
 """Of as many requests, the capture or the network may lose one."""
 MILLISECOND = 1_000_000
-MAX_ANSWERED = 4096
-"""Pairs of requesters and receivers whose answers are shown; of further ones that is unknown."""
 MAX_FLOODS = 1024
 MAX_KEPT, MAX_ASKED = 65536, 1 << 18
 Column = npt.NDArray[Any]
@@ -91,12 +89,10 @@ class TransactionReused(QuotingRule):
         self.kept: dict[str, Column] = {}
         """The requests and answers of the last second before the chunk."""
         self.dropped = Dropped("requests within a second")
-        self.answered = KeptDict[tuple[AddressNumber, AddressNumber], None](MAX_ANSWERED, "pairs of requesters and receivers")
-        """Requesters, and who answered them."""
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """An info where the capture may show one direction only."""
-        heard = hit.key[1:] in self.answered
+        heard = context.get(VisibleAnswers).shows(*hit.key[1:])
         return super().severity_at_end(hit, context) if heard else INFO
 
     @on_chunk
@@ -107,10 +103,6 @@ class TransactionReused(QuotingRule):
         if not len(index):
             return
         now = self._columns(table, asked, index)
-        came = np.flatnonzero(~now["asks"])
-        pairs = set(zip(now["near"][came].tolist(), now["far"][came].tolist(), strict=True)) if len(came) else set()
-        for pair in pairs - self.answered.keys():
-            self.answered.keep(pair, None, table.chunk.first, int(table.chunk.time_ns[0]))
         kept = self.kept or {name: column[:0] for name, column in now.items()}
         times = np.concatenate((kept["time"], now["time"]))
         pushing = _without_room(times, len(kept["time"]), MAX_KEPT)
@@ -223,8 +215,8 @@ class Flood(Rule):
     Requests that agree in sender, receiver and all their contents except the low half of the transaction id. An `info` where all of them
     but one of twenty were answered: then the agent keeps up; where each waits for the answer to the one before, or 50 ms for one that does
     not come; where the agent answers one after the other, and the capture ends within a second of its latest answer; where they come from
-    another queue pair than 0 and 1, whose answers are not recognized; or where the capture shows no answer to the requester: then it may
-    show one direction only.
+    another queue pair than 0 and 1, whose answers are not recognized; where the capture shows no answer of that agent to that requester,
+    as answers may take another link; or where it misses packets within ten seconds.
     """
 
     code, name, severity = "TXN018", "mad-flood", WARNING
@@ -233,7 +225,7 @@ class Flood(Rule):
     message = "{what}: the same request {count} times within a second"
     example = "101 PerformanceGets of one port within half a second"
 
-    needs = (RepliesToFindings, Scopes, Transactions, VisibleAnswers)
+    needs = (CaptureLoss, RepliesToFindings, Scopes, Transactions, VisibleAnswers)
 
     def __init__(self) -> None:
         self.kind = np.empty(0, np.uint64)
@@ -242,14 +234,14 @@ class Flood(Rule):
         self.dropped = Dropped("requests within a second")
         self.watched = KeptDict[Code, list[Moment]](MAX_FLOODS, "floods of requests")
         """The first requests of each flood, whose answers matter."""
-        self.began: dict[Code, tuple[int, int, int, int]] = {}
+        self.began: dict[Code, tuple[AddressNumber, AddressNumber, int, int]] = {}
         """Requester, target, frame and time of its first request that is watched."""
         self.heard: dict[Code, tuple[int, int]] = {}
         """Frame and time of the latest answer of a flood's target to the requester, be it to another request."""
         self.elsewhere: set[Code] = set()
         """Floods whose answers go to other queue pairs, where nobody recognizes them."""
-        self.requesters: dict[Code, End] = {}
-        """Who sends a flood; of directed routes nobody knows."""
+        self.addressed: set[Code] = set()
+        """Floods whose packets have addresses; who sends along a directed route, nobody knows."""
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
@@ -291,9 +283,10 @@ class Flood(Rule):
             kept = self.watched.get_or_make(flood, list, begin.frame, begin.time_ns)
             if kept is not None and len(kept) < KEPT_FRAMES:
                 i = int(some[start])
-                self.began.setdefault(flood, (int(asked.source[i]), int(asked.destination[i]), begin.frame, begin.time_ns))
-                if request[0] != DIRECTED and flood not in self.requesters:
-                    self.requesters[flood] = ends_of(table, rows[[start]])[0][0]
+                ends = AddressNumber(int(asked.source[i])), AddressNumber(int(asked.destination[i]))
+                self.began.setdefault(flood, (*ends, begin.frame, begin.time_ns))
+                if request[0] != DIRECTED:
+                    self.addressed.add(flood)
                 more = slice(start, min(stop, start + KEPT_FRAMES - len(kept)))
                 kept += map(Moment, frames[more].tolist(), times[more].tolist())
                 watched += frames[more].tolist()
@@ -327,7 +320,8 @@ class Flood(Rule):
         in_turn = ends and done == sorted(done, reverse=True)
         came = sorted(replies.replies[Frame(one.frame)].frame for one in watched if Frame(one.frame) in replies.replies)
         waits = len(came) > 0 and all(_waited(one, following, came) for one, following in pairwise(watched))
-        unseen = flood in self.requesters and self.requesters[flood] not in context.get(VisibleAnswers).receivers
+        unseen = flood in self.addressed and not context.get(VisibleAnswers).shows(*self.began[flood][:2])
+        unseen |= context.get(CaptureLoss).near(hit.time_ns)
         keeps_up = FEW_LOST * done.count(False) < max(1, len(done))
         return INFO if keeps_up or in_turn or waits or unseen or flood in self.elsewhere else None
 

@@ -62,8 +62,8 @@ class RequestUnanswered(UnansweredRule):
     The capture goes on for a second and shows answers to the same requester. An `info` in ERF captures, if the answer is not due yet by the
     RespTimeValue that the agent announced, or by twice the time that the agent took for another answer, if the capture misses packets
     within ten seconds, if nothing at all was recorded between the only try and the time at which its answer was due, as between two
-    recordings, or if the requester asks a LID several times, once each, of which the capture shows no answer at all: its answers may take
-    another way, and the requester got them; or if it asks that agent only this once without an answer, both go on for more than a second,
+    recordings, or if the requester repeats no request to an agent whose answers to it the capture never shows: they may take another
+    link, and it got them; or if it asks that agent only this once without an answer, both go on for more than a second,
     and it does not repeat the request: the capture lacks the answer; or if the answer was recorded long before the request, as where two
     recordings are merged whose clocks differ; or if the request takes down the port through which it comes, as far as known, and its answer
     may be lost with the link; or if not every node has an agent of that class (vendors', congestion control, SNMP, devices, baseboards),
@@ -105,7 +105,7 @@ class RequestUnanswered(UnansweredRule):
         for request in requests:
             takes, mine = self.may_take(context, request), tries[self._ways(request)]
             due = context.get(Scopes).goes_on(request.last_frame, request.last_ns) >= takes and request.frame not in early
-            due &= not (len(mine) > 1 == max(mine) and answers.shows_none_of(request)) and not self._takes_own_link(request, context)
+            due &= not (max(mine) == 1 and answers.shows_none_to(request)) and not self._takes_own_link(request, context)
             due &= mine != [1] or not self._has_it(request, context)
             due &= not context.get(OptionalAgents).may_lack(request.mgmt_class, request.target)
             stopped = request.tries == 1 and loss.stopped(request.frame, request.last_ns + max(PATIENCE_NS, takes))

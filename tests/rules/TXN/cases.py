@@ -200,10 +200,15 @@ case("TXN004", QUICK, LAZY, frames=[4], file=partial(erf_pcap, step_ns=20_000_00
 # TXN018
 FLOOD = [counters(GET, n) for n in range(1, 102)]
 case("TXN018", FLOOD, FLOOD[:100], frames=[101])
-# without an answer to the requester, the capture may show one direction only
-HEARD = [perf(GET, 500, dlid=3), perf(GET_RESP, 500, slid=3)]
+# without an answer of that agent to that requester, the capture may show one direction only, or one link of several
+HEARD = [perf(GET, 500), perf(GET_RESP, 500)]
+ELSEWHERE = [perf(GET, 500, dlid=3), perf(GET_RESP, 500, slid=3), perf(GET, 501, slid=3), perf(GET_RESP, 501, dlid=3)]
 case("TXN018", FLOOD, FLOOD[:100], frames=[101], severity="info")
+case("TXN018", [*FLOOD, *ELSEWHERE], [*FLOOD[:100], *ELSEWHERE], frames=[101], severity="info")
 case("TXN018", [*FLOOD, *HEARD], [*FLOOD[:100], *HEARD], frames=[101], severity="warning")
+# the capture misses packets: an answer has no request
+LOSES = [perf(GET_RESP, 600)]
+case("TXN018", [*HEARD, *FLOOD, *LOSES], [*HEARD, *FLOOD[:100], *LOSES], frames=[103], severity="info")
 # each is answered before the next: the agent keeps up; it does not where a tenth is lost
 COUNTED = [counters(RESPONSE, n) for n in range(1, 203)]
 POLLS = [frame for n in range(1, 203) for frame in (counters(GET, n), COUNTED[n - 1])]
