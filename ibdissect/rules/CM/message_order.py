@@ -154,26 +154,25 @@ class DisconnectUnanswered(Rule):
 
     The REQ and the DREQ, messages of both sides of the connection, and no DREP for ten seconds, or for twice the response timeout that the
     REQ tells if that is longer. Silent if both sides send a DREQ: then neither believes so. An `info` where the capture may have missed the
-    DREP, also where the DREQ was not sent again, unless the traffic shows that nothing is missing.
+    DREP, or the DREQ was not sent again: the sender has its answer, which takes another link.
     """
 
     code, name, severity = "CM017", "cm-drep-missing", WARNING
     reference = "IBA 12.6.11, 12.6.12; python-rdma"
     needs = (CaptureLoss, Connections)
     message = "{ends}: the DREQ was not answered with a DREP"
-    example = "REQ, REP, RTU, DREQ, and ten seconds of silence"
+    example = "REQ, REP, RTU, the DREQ twice, and ten seconds of silence"
     patience = Setting(10.0, "seconds that the capture must go on after the DREQ, even if the REQ's response timeout is shorter", 0.0)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         connections, loss = context.get(Connections), context.get(CaptureLoss)
-        complete = loss.complete()
         for connection in connections.all:
             patience = max(self.patience * SECOND_NS, RESPONSE_TIMEOUTS * timeout_ns(connection.response_timeout))
             waited = context.get(Scopes).goes_on(connection.dreq_frame, connection.dreq_ns) >= patience
             both = len({side for _, _, side in connection.dreqs}) > 1
             if connection.both_speak and connection.dreq_frame and not connection.drep_frame and waited and not both:
-                certain = complete or (connection.asked_to_end > 1 and loss.proves_silence(connection.dreq_ns))
+                certain = connection.asked_to_end > 1 and loss.proves_silence(connection.dreq_ns)
                 yield fault(
                     Moment(connection.dreq_frame, connection.dreqs[0][1]), {"ends": connection.text}, DREQ.remote_communication_id,
                     proof=[(connection.req_frame, "REQ")], severity=None if certain else INFO,

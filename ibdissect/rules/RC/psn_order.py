@@ -234,20 +234,19 @@ class MsnJump(Rule):
 class ReadUnanswered(SilenceRule):
     """An RDMA READ did not get all its data.
 
-    The responder did not answer in full, and the requester does not ask again: its work request hangs or failed.
+    The responder did not answer in full: the work request of the requester hangs or failed.
 
     Check whether the responder's queue pair went to the error state, or whether its answers are lost after the capture point.
     """
 
     code, name, severity = "RC012", "read-response-missing", WARNING
     evidence = (
-        f"{SilenceRule.evidence} An `info`, too, where the request before the READ was not answered either, and the requester repeats none "
-        "of them, or ended the connection (DREQ) although it may try again. A READ that was sent twice stays a "
-        "warning. The end of a connection that somebody cut out of a file, without a gap in time, looks like a hanging READ."
+        f"{SilenceRule.evidence} An `info`, too, where the requester repeats neither the READ nor what came before it, and nothing of its "
+        "data came, which takes another link, or where it ended the connection (DREQ) although it may try again."
     )
     reference = "IBA 9.7.5.1.9; python-rdma RETH"
     message = "{ends}: RDMA READ up to PSN {psn} was not answered to its end"
-    example = "a READ of 3000 bytes, its first two responses, and ten seconds of silence"
+    example = "a READ of 3000 bytes, its first two responses, the READ again, and ten seconds of silence"
     patience = Setting(PATIENCE, "seconds that the capture must go on after the READ", 0.0)
 
     @on_end
@@ -256,10 +255,10 @@ class ReadUnanswered(SilenceRule):
             frame, time_ns, ends, psn = stream.read_frame, stream.read_ns, stream.ends, stream.read_psn
             if self.silent(context, frame, time_ns, self.patience):
                 again = stream.tried_again(psn) or (stream.waited and 0 < distance(stream.retry_psn, answered) <= distance(psn, answered))
-                moved = INFO if distance(psn, answered) > 1 else None  # one of the answers before may be missing, hardly several
+                unheard = INFO if distance(psn, answered) > 0 else None
                 yield fault(
                     Moment(frame, time_ns), {"ends": ends.text, "psn": psn}, BTH.psn, psn, evidence=LEARNT, key=ends,
-                    severity=None if again else moved or _left(stream, time_ns) or self.lowered(context, stream, frame, time_ns),
+                    severity=None if again else unheard or _left(stream, time_ns) or self.lowered(context, stream, frame, time_ns),
                 )  # fmt: skip
 
 

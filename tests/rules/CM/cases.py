@@ -82,7 +82,8 @@ LISTENS = [message(0x10, REQ, {"local_communication_id": 0x2003}, PASSIVE, servi
 TAKEN = message(0x13, REP, {"local_communication_id": 0x1003, "remote_communication_id": 0x2003}, ACTIVE, local_qpn=0x101)
 for asks, severity in zip(LISTENS, ("info", "error"), strict=True):
     case("CM012", [request(), REFUSED, asks, TAKEN], [asks, TAKEN], frames=[2], severity=severity)
-case("CM017", [request(), reply(), READY, LEAVE, *WAIT[:3]], [request(), reply(), READY, LEAVE, LEFT, *WAIT[:3]], frames=[4], file=SLOW)
+case("CM017", [request(), reply(), READY, LEAVE, LEAVE, *WAIT[:3]], [request(), reply(), READY, LEAVE, LEAVE, LEFT, *WAIT[:3]], frames=[4],
+     severity="warning", also=["CAP009"], twin_also=["CAP009"], file=partial(ethernet_pcap, link=247, step_ns=6_000_000_000))  # fmt: skip
 ALSO_LEAVES = message(0x15, DREQ, BACK, PASSIVE, remote_qpn=0x100)
 # what LID 2 sends to LID 1 takes the other link of a bond; it is seen to answer LID 3
 OF_3: Any = {"local_communication_id": 0x2003, "remote_communication_id": 0x1003}
