@@ -84,6 +84,7 @@ class TransactionReused(QuotingRule):
     reference = "IBA 13.4.6.4; kernel core/user_mad.c is_duplicate"
     message = "{what} has the transaction id of {other} in frame {frame}, which is not answered yet"
     example = "PerformanceGet of PortCounters and of PortCountersExtended with one transaction id, 1 ms apart, without an answer"
+    needs = (VisibleAnswers,)
 
     def __init__(self) -> None:
         self.kept: dict[str, Column] = {}
