@@ -201,11 +201,11 @@ case("TXN004", QUICK, LAZY, frames=[4], file=partial(erf_pcap, step_ns=20_000_00
 FLOOD = [counters(GET, n) for n in range(1, 102)]
 case("TXN018", FLOOD, FLOOD[:100], frames=[101])
 # without an answer of that agent to that requester, the capture may show one direction only, or one link of several
-HEARD = [perf(GET, 500), perf(GET_RESP, 500)]
+HEARD = [counters(way, 500, port_select=9) for way in (GET, RESPONSE)]
 ELSEWHERE = [perf(GET, 500, dlid=3), perf(GET_RESP, 500, slid=3), perf(GET, 501, slid=3), perf(GET_RESP, 501, dlid=3)]
 case("TXN018", FLOOD, FLOOD[:100], frames=[101], severity="info")
 case("TXN018", [*FLOOD, *ELSEWHERE], [*FLOOD[:100], *ELSEWHERE], frames=[101], severity="info")
-case("TXN018", [*FLOOD, *HEARD], [*FLOOD[:100], *HEARD], frames=[101], severity="warning")
+case("TXN018", [*HEARD, *FLOOD], [*HEARD, *FLOOD[:100]], frames=[103], severity="warning")
 # the capture misses packets: an answer has no request
 LOSES = [perf(GET_RESP, 600)]
 case("TXN018", [*HEARD, *FLOOD, *LOSES], [*HEARD, *FLOOD[:100], *LOSES], frames=[103], severity="info")
