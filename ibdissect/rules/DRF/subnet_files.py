@@ -15,7 +15,7 @@ from ibdissect.lint.finding import Secret
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault, on_end, on_event
 from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.mad_conditions import DOWN
-from ibdissect.rules.shared.not_seen import UnansweredSets
+from ibdissect.rules.shared.unanswered_sets import UnansweredSets
 from ibdissect.subnet import ChunkFollowed, FabricFollower, Port
 from ibdissect.subnet.earlier_answers import AttributeHistory, PKeyTables, PortInfos
 from ibdissect.subnet.file_lines import file_and_line, is_doubtful

@@ -24,7 +24,8 @@ from ibdissect.mad.transactions import Transactions
 from ibdissect.mad.visible_answers import VisibleAnswers
 from ibdissect.rules.shared.answer_patience import OptionalAgents, lifetime_ns
 from ibdissect.rules.shared.mad_conditions import DOWN, SMP_SET
-from ibdissect.rules.shared.not_seen import PATIENCE_NS, QuotingRule, UnansweredRule, UnansweredSets, warm
+from ibdissect.rules.shared.not_seen import PATIENCE_NS, QuotingRule, UnansweredRule, warm
+from ibdissect.rules.shared.unanswered_sets import UnansweredSets
 from ibdissect.rules.shared.wrong_responder import WrongResponderRule
 from ibdissect.subnet import SWITCH, FabricFollower
 from ibdissect.traffic.capture_loss import CaptureLoss
