@@ -16,7 +16,7 @@ from .request_outcomes import Request
 
 MAX_ADDRESSES = 65536
 MAX_PAIRS = 32768
-"""Requesters, each with an agent whose answers to it are shown; of further ones that is unknown."""
+"""Requesters, each with an agent that answers it; of further pairs that is unknown."""
 
 
 class _Ends:

@@ -37,6 +37,7 @@ def test_not_while_the_capture_shows_one_direction(chunks: tuple[int, ...]) -> N
 def test_what_was_forgotten_is_not_shown(most: int, known: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     """LIDs 2 and 9 answer LID 1 in the second network, LID 7 does not, and nobody answers LID 2."""
     monkeypatch.setattr(visible_answers, "MAX_PAIRS", most)
+    monkeypatch.setattr(visible_answers, "MAX_ADDRESSES", most)
     found, talk = visible_answers.VisibleAnswers(), [perf(GET, 1), perf(GET_RESP, 1)]
     frames = [*((i, frame) for i in (0, 1) for frame in talk[: 1 + i]), (1, perf(GET, 2, dlid=9)), (1, perf(GET_RESP, 2, slid=9))]
     with Capture(io.BytesIO(interfaces_pcapng(frames))) as opened:
@@ -44,6 +45,7 @@ def test_what_was_forgotten_is_not_shown(most: int, known: list[bool], monkeypat
             found.feed(table)
     network = int(table.networks[-1]) if table.networks is not None else 0
     assert network
+    assert [lid_end(lid, network) in found.senders for lid in (2, 9, 7)] == known[:3]
     ways = [(1, 2), (1, 9), (1, 7), (2, 1)]
     asked: Any = [SimpleNamespace(route=None, source=lid_end(one, network), target=lid_end(other, network)) for one, other in ways]
     assert [not found.shows_none_to(one) for one in asked] == known

@@ -241,8 +241,8 @@ class ReadUnanswered(SilenceRule):
 
     code, name, severity = "RC012", "read-response-missing", WARNING
     evidence = (
-        f"{SilenceRule.evidence} An `info`, too, where the requester repeats neither the READ nor what came before it, and nothing of its "
-        "data came, which takes another link, or where it ended the connection (DREQ) although it may try again."
+        f"{SilenceRule.evidence} An `info`, too, where nothing of the data came and the requester repeats neither the READ nor what came "
+        "before it: the data takes another link, or nobody waits for it; and where it ended the connection (DREQ) and may try again."
     )
     reference = "IBA 9.7.5.1.9; python-rdma RETH"
     message = "{ends}: RDMA READ up to PSN {psn} was not answered to its end"

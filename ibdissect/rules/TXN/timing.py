@@ -321,10 +321,10 @@ class Flood(Rule):
         in_turn = ends and done == sorted(done, reverse=True)
         came = sorted(replies.replies[Frame(one.frame)].frame for one in watched if Frame(one.frame) in replies.replies)
         waits = len(came) > 0 and all(_waited(one, following, came) for one, following in pairwise(watched))
-        unseen = flood in self.addressed and not context.get(VisibleAnswers).shows(*self.began[flood][:2])
-        unseen |= context.get(CaptureLoss).near(hit.time_ns)
+        elsewhere = flood in self.addressed and not context.get(VisibleAnswers).shows(*self.began[flood][:2])
+        unseen = elsewhere or flood in self.elsewhere or context.get(CaptureLoss).near(hit.time_ns)
         keeps_up = FEW_LOST * done.count(False) < max(1, len(done))
-        return INFO if keeps_up or in_turn or waits or unseen or flood in self.elsewhere else None
+        return INFO if keeps_up or in_turn or waits or unseen else None
 
     @staticmethod
     def _kinds(table: ChunkTable, asked: Queries, index: Int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:

@@ -264,3 +264,12 @@ for more, says, severity in (([], [], "info"), (READS[-1:], ["RC002", "CNX004"],
     HANGS = [*READS, *QUIET_TENTHS[:5], *more, LEAVE, *QUIET_TENTHS]
     case("RC012", HANGS, [*READS, ANSWERED_READ, *QUIET_TENTHS[:5], LEAVE, *QUIET_TENTHS], severity=severity,
          also=["CAP009", "CM017", *says], twin_also=["CAP009", "CM017"], file=TENTHS)  # fmt: skip
+# the same where a part of the data came, if it may try again
+LARGE_READ = rc(READ, ext={"RETH": {"r_key": 7, "dmalen": 1000}}, bth={"psn": 901, "destqp": 0x200}, **ACTIVE)
+PARTS = [rc(code, bytes(size), ext=aeth, bth={"psn": psn, "destqp": 0x100}, **PASSIVE)
+         for code, size, aeth, psn in ((READ_FIRST, 512, {"AETH": {"syndrome": 0x1F, "msn": 2}}, 901),
+                                       (READ_LAST, 488, {"AETH": {"syndrome": 0x1F, "msn": 2}}, 902))]  # fmt: skip
+for retries, severity in ((0, "warning"), (7, "info")):
+    ASKED = [request(retry_count=retries), *READS[1:-1], LARGE_READ]
+    case("RC012", [*ASKED, PARTS[0], *QUIET_TENTHS[:5], LEAVE, *QUIET_TENTHS], [*ASKED, *PARTS, *QUIET_TENTHS[:5], LEAVE, *QUIET_TENTHS],
+         severity=severity, also=["CAP009", "CM017"], twin_also=["CAP009", "CM017"], file=TENTHS)  # fmt: skip
