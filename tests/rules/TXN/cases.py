@@ -235,6 +235,9 @@ def cut(frames: Sequence[bytes], size: int = 96) -> bytes:
 # cut off in front of what tells the requests apart
 ROUTES = [smp(GET, 0x11, path=[1, n], header={"transaction_id": n}) for n in range(1, 102)]
 case("TXN018", erf_pcap(FLOOD), cut(ROUTES), file=None, frames=[101], twin_also=["CAP001"])
+# along a directed route, which names no requester
+DIRECTED_FLOOD = [smp(GET, 0x11, path=[1, 2], header={"transaction_id": n}) for n in range(1, 102)]
+case("TXN018", DIRECTED_FLOOD, DIRECTED_FLOOD[:100], frames=[101], severity="warning")
 # TXN019
 MANAGERS = [answer(lid, 0x11, node(lid)) for lid in (5, 6, 7)]
 MANAGERS += [answer(lid, 0x15, port_info(lid)) for lid in (5, 6, 7)]
